@@ -1,0 +1,92 @@
+"""Time a few runs. Know the rest. Deploy the best.
+
+The public names are imported when they are first asked for: `import forerun` alone loads neither
+NumPy nor anything else that is slow.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from forerun.errors import (
+        DataWarning,
+        ExtrapolationWarning,
+        FactorError,
+        ForerunError,
+        ForerunWarning,
+        InputError,
+        LevelError,
+        StudyError,
+        TableError,
+    )
+    from forerun.factors import Factor, Point, Space
+    from forerun.importing import read_runs
+    from forerun.modelling.estimator import PerformanceModel
+    from forerun.modelling.explain import Explanation
+    from forerun.modelling.held_out import HeldOut, held_out
+    from forerun.modelling.suggest import Suggestion, suggest
+    from forerun.study import Run, Study
+
+__version__ = "0.1.0.dev0"
+
+_MODULES = {
+    "DataWarning": "forerun.errors",
+    "Explanation": "forerun.modelling.explain",
+    "ExtrapolationWarning": "forerun.errors",
+    "Factor": "forerun.factors",
+    "FactorError": "forerun.errors",
+    "ForerunError": "forerun.errors",
+    "ForerunWarning": "forerun.errors",
+    "HeldOut": "forerun.modelling.held_out",
+    "InputError": "forerun.errors",
+    "LevelError": "forerun.errors",
+    "PerformanceModel": "forerun.modelling.estimator",
+    "Point": "forerun.factors",
+    "Run": "forerun.study",
+    "Space": "forerun.factors",
+    "Study": "forerun.study",
+    "StudyError": "forerun.errors",
+    "Suggestion": "forerun.modelling.suggest",
+    "TableError": "forerun.errors",
+    "held_out": "forerun.modelling.held_out",
+    "read_runs": "forerun.importing",
+    "suggest": "forerun.modelling.suggest",
+}
+
+__all__ = [
+    "DataWarning",
+    "Explanation",
+    "ExtrapolationWarning",
+    "Factor",
+    "FactorError",
+    "ForerunError",
+    "ForerunWarning",
+    "HeldOut",
+    "InputError",
+    "LevelError",
+    "PerformanceModel",
+    "Point",
+    "Run",
+    "Space",
+    "Study",
+    "StudyError",
+    "Suggestion",
+    "TableError",
+    "__version__",
+    "held_out",
+    "read_runs",
+    "suggest",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its module, and keep it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
