@@ -1,0 +1,7 @@
+"""`python -m forerun` is `forerun`."""
+
+import sys
+
+from forerun.cli import main
+
+sys.exit(main())

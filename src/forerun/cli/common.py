@@ -1,0 +1,147 @@
+"""What all verbs share: where output goes, how errors end, and the options that every verb has.
+
+Results go to standard output; progress, notes, warnings and errors go to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forerun.errors import ForerunWarning, InputError, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from forerun.study import Study
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+StudyPath = Annotated[
+    Path, typer.Argument(metavar="STUDY", help="The study file.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Target = Annotated[
+    str,
+    typer.Option("--target", metavar="NAME", help="The measured column: seconds, memory, joules …"),
+]
+
+_TARGET_NAMES = {"memory": "memory_bytes", "time": "seconds", "energy": "joules"}
+
+
+def guarded(call: Callable[[], int | None]) -> int:
+    """Run `call`; say what went wrong in one line, and return the exit code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        warnings.simplefilter("default" if _debugging() else "ignore")
+        warnings.simplefilter("always", ForerunWarning)
+        try:
+            return call() or OK
+        except InputError as error:
+            return _failed(error, str(error), BAD_INPUT)
+        except typer.TyperException as error:
+            return _failed(error, error.format_message(), BAD_INPUT)
+        except (KeyboardInterrupt, typer.Abort):
+            return _failed(None, "interrupted", INTERRUPTED)
+        except BrokenPipeError:
+            # The reader, `head` for example, has what it wants: not a failure of ours to report.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        except OSError as error:
+            named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            return _failed(error, named, BAD_INPUT if error.filename else FAILED)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            return _failed(error, f"{reason} (FORERUN_DEBUG=1 shows where)", FAILED)
+
+
+def results() -> Console:
+    """Where results go. Names and values in them come from outside, so no markup is read."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def note(text: str) -> None:
+    """One line of progress or advice on standard error."""
+    _stderr(text, "dim")
+
+
+def warn(text: str) -> None:
+    """One line of warning on standard error."""
+    _stderr(f"forerun: warning: {text}", "yellow")
+
+
+def print_json(document: Mapping[str, Any] | list[Any]) -> None:
+    """One JSON document on standard output; never NaN, which JSON does not have."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def table(*columns: str, numeric: Iterable[str] = (), title: str | None = None) -> Table:
+    """An empty Rich table in the one style of all verbs; the `numeric` columns align right."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for column in columns:
+        made.add_column(
+            shown(column), justify="right" if column in set(numeric) else "left", overflow="fold"
+        )
+    return made
+
+
+def shown(value: object) -> str:
+    """A name or value safe to print: no control character reaches the terminal."""
+    if isinstance(value, float):
+        from forerun.quantities import number
+
+        return number(value, 6)
+    return one_line(str(value))
+
+
+def target_of(study: Study, name: str) -> str:
+    """The measured column that the user means by `name`; `memory` is short for `memory_bytes`."""
+    known = study.targets()
+    for candidate in (name, _TARGET_NAMES.get(name, name)):
+        if candidate in known:
+            return candidate
+    raise InputError(
+        f"{study.path}: --target", name, f"one of {', '.join(known) or '(no runs yet)'}"
+    )
+
+
+def _stderr(text: str, style: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(
+        shown(text), style=style
+    )
+
+
+def _failed(error: BaseException | None, text: str, code: int) -> int:
+    if error is not None and _debugging():
+        traceback.print_exception(error)
+    line = " ".join(text.split())
+    _stderr(f"forerun: error: {line}", "bold red")
+    return code
+
+
+def _debugging() -> bool:
+    return os.environ.get("FORERUN_DEBUG", "") not in ("", "0")
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], *_: object, **__: object
+) -> None:
+    warn(
+        f"{message}" if issubclass(category, ForerunWarning) else f"{category.__name__}: {message}"
+    )

@@ -1,0 +1,1 @@
+"""Figures: one pure table each (`tables`), then thin renderers for pages and for papers."""

@@ -1,0 +1,289 @@
+"""The figures as Plotly draws them, for pages and notebooks, from the tables of `plots.tables`."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from forerun.plots.axes import Axis, factor_axis, ratio_axis, target_axis
+from forerun.plots.colours import LIGHT, Colours
+from forerun.plots.tables import drawn, ticked
+from forerun.quantities import amount, between, number, percent
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+_LEVELS = 30  # a category with more levels shows its commonest ones
+
+
+def measured_figure(
+    rows: pd.DataFrame, points: pd.DataFrame, target: str, unit: str = "", colours: Colours = LIGHT
+) -> go.Figure:
+    """Measured against predicted, both logarithmic, with the interval of each prediction."""
+    rows = drawn(rows)
+    axis = target_axis([*rows["measured"], *rows["predicted"]], target, unit, log=True)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[axis.low, axis.high], y=[axis.low, axis.high], mode="lines", hoverinfo="skip",
+        line={"color": colours.quiet, "width": 1, "dash": "dot"}, showlegend=False,
+    )  # fmt: skip
+    for inside, name, colour in (
+        (True, "interval holds the run", colours.accent),
+        (False, "outside the interval", colours.second),
+    ):
+        part = rows[rows["inside"] == inside]
+        figure.add_scatter(
+            x=part["predicted"].tolist(), y=part["measured"].tolist(), mode="markers", name=name,
+            marker={"color": colour, "size": 7, "opacity": 0.85},
+            error_x={
+                "type": "data", "symmetric": False, "thickness": 1, "width": 0, "color": colour,
+                "array": (part["high"] - part["predicted"]).clip(lower=0).tolist(),
+                "arrayminus": (part["predicted"] - part["low"]).clip(lower=0).tolist(),
+            },
+            customdata=_run_texts(part, points, target, unit),
+            hovertemplate="%{customdata}<extra></extra>",
+        )  # fmt: skip
+    _dress(figure, colours, height=460)
+    _axes(figure, _titled(axis, "predicted"), _titled(axis, "measured"))
+    return figure
+
+
+def scaling_figure(
+    curve: pd.DataFrame,
+    runs: pd.DataFrame,
+    factor: str,
+    target: str,
+    unit: str = "",
+    factor_unit: str = "",
+    mark_lowest: bool = False,
+    colours: Colours = LIGHT,
+) -> go.Figure:
+    """One factor's curve with its interval; dashed and shaded where nothing was measured."""
+    x = factor_axis(ticked(curve, runs), factor, factor_unit)
+    y = target_axis([*curve["low"], *curve["high"], *runs["moved"]], target, unit)
+    figure = go.Figure()
+    _interval_band(figure, curve, colours)
+    figure.add_scatter(
+        x=runs["value"].tolist(), y=runs["moved"].tolist(), mode="markers", name="runs",
+        marker={"color": colours.dot, "size": 5}, hoverinfo="skip",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=curve["value"].tolist(), y=curve["formula"].tolist(), mode="lines",
+        name="formula alone", hoverinfo="skip",
+        line={"color": colours.second, "width": 1.5, "dash": "dot"},
+    )  # fmt: skip
+    _prediction_line(figure, curve, factor, target, unit, colours)
+    if mark_lowest:
+        _mark_lowest(figure, curve, target, unit, colours)
+    _shade_beyond(figure, curve, x, colours)
+    _dress(figure, colours, height=300)
+    _axes(figure, x, y)
+    return figure
+
+
+def contributions_figure(table: pd.DataFrame, colours: Colours = LIGHT) -> go.Figure:
+    """A bar a factor, longest on top, in two colours for intrinsic and extrinsic."""
+    table = table.head(_LEVELS).iloc[::-1]
+    figure = go.Figure()
+    for scope, colour in (("intrinsic", colours.second), ("extrinsic", colours.accent)):
+        part = table[table["scope"] == scope]
+        figure.add_bar(
+            x=part["contribution"].tolist(), y=[_plain(name) for name in part["factor"]],
+            orientation="h", name=scope, marker={"color": colour}, width=0.62,
+            text=[percent(share) for share in part["contribution"]], textposition="outside",
+            cliponaxis=False, hoverinfo="skip",
+        )  # fmt: skip
+    _dress(figure, colours, height=90 + 34 * len(table))
+    names = [_plain(name) for name in table["factor"]]
+    figure.update_yaxes(categoryorder="array", categoryarray=names, showgrid=False, zeroline=False)
+    reach = float(table["contribution"].max()) * 1.15 if len(table) else 1.0
+    figure.update_xaxes(
+        range=[0, max(reach, 0.01)], tickformat=".0%", title="share of the variation"
+    )
+    return figure
+
+
+def residuals_figure(
+    rows: pd.DataFrame, points: pd.DataFrame, target: str, unit: str = "", colours: Colours = LIGHT
+) -> go.Figure:
+    """Measured over predicted, against predicted."""
+    rows = drawn(rows)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=rows["predicted"].tolist(), y=rows["ratio"].tolist(), mode="markers",
+        marker={"color": colours.accent, "size": 6, "opacity": 0.75},
+        customdata=_run_texts(rows, points, target, unit),
+        hovertemplate="%{customdata}<extra></extra>", showlegend=False,
+    )  # fmt: skip
+    _dress(figure, colours, height=300)
+    x = target_axis(rows["predicted"].tolist(), target, unit, log=True)
+    _axes(figure, _titled(x, "predicted"), ratio_axis(rows["ratio"].tolist()))
+    _line_at_one(figure, colours)
+    return figure
+
+
+def factor_residuals_figure(
+    rows: pd.DataFrame,
+    values: pd.Series[Any],
+    numeric: bool,
+    factor_unit: str = "",
+    colours: Colours = LIGHT,
+) -> go.Figure:
+    """Measured over predicted, against one factor: a trend here is something the model misses."""
+    rows = drawn(rows)
+    values, factor = values.loc[rows.index], str(values.name)
+    figure = go.Figure()
+    marker = {"color": colours.accent, "size": 5, "opacity": 0.6}
+    if numeric:
+        figure.add_scatter(
+            x=values.tolist(), y=rows["ratio"].tolist(), mode="markers", marker=marker,
+            hovertemplate="× %{y:.2f} at %{x}<extra></extra>", showlegend=False,
+        )  # fmt: skip
+    else:
+        for level in values.value_counts().index[:_LEVELS]:
+            figure.add_box(
+                y=rows.loc[values == level, "ratio"].tolist(), name=_plain(_short(level)),
+                marker=marker, line={"color": colours.accent, "width": 1.2}, fillcolor=colours.soft,
+                boxpoints="outliers", showlegend=False, hoverinfo="y", yhoverformat=".2f",
+            )  # fmt: skip
+    _dress(figure, colours, height=230)
+    y = ratio_axis(rows["ratio"].tolist(), title="")
+    if numeric:
+        _axes(figure, factor_axis(values.tolist(), factor, factor_unit), y)
+    else:
+        _place(figure.layout.yaxis, y)
+        figure.update_xaxes(title=_plain(factor), showgrid=False)
+    _line_at_one(figure, colours)
+    return figure
+
+
+def _interval_band(figure: go.Figure, curve: pd.DataFrame, colours: Colours) -> None:
+    figure.add_scatter(
+        x=[*curve["value"], *curve["value"][::-1]], y=[*curve["high"], *curve["low"][::-1]],
+        fill="toself", fillcolor=colours.soft, line={"width": 0}, mode="lines",
+        hoverinfo="skip", name="interval",
+    )  # fmt: skip
+
+
+def _prediction_line(
+    figure: go.Figure, curve: pd.DataFrame, factor: str, target: str, unit: str, colours: Colours
+) -> None:
+    texts = [
+        f"{_plain(factor)} {number(row.value, 6)}: {amount(row.predicted, target, unit)}"
+        f"<br>{between(row.low, row.high, target, unit)}"
+        for row in curve.itertuples()
+    ]
+    seen = ~curve["beyond"]
+    # The dashed part begins at the last measured value, so that the line does not break.
+    for part, dash in (
+        (seen, "solid"),
+        (curve["beyond"] | seen.shift(-1, fill_value=True).eq(False) & seen, "dash"),
+    ):
+        chosen = curve[part]
+        figure.add_scatter(
+            x=chosen["value"].tolist(), y=chosen["predicted"].tolist(), mode="lines",
+            line={"color": colours.accent, "width": 2.2, "dash": dash},
+            name="prediction", showlegend=dash == "solid",
+            customdata=np.asarray(texts, dtype=object)[part.to_numpy()].tolist(),
+            hovertemplate="%{customdata}<extra></extra>",
+        )  # fmt: skip
+
+
+def _mark_lowest(
+    figure: go.Figure, curve: pd.DataFrame, target: str, unit: str, colours: Colours
+) -> None:
+    best = curve[curve["lowest"]].iloc[0]
+    figure.add_scatter(
+        x=[best["value"]], y=[best["predicted"]], mode="markers", name="lowest",
+        marker={"color": colours.accent, "size": 12, "symbol": "circle-open", "line_width": 2.5},
+        hovertemplate=f"lowest: {amount(best['predicted'], target, unit)}"
+        f" at {number(best['value'], 6)}<extra></extra>",
+    )  # fmt: skip
+
+
+def _shade_beyond(figure: go.Figure, curve: pd.DataFrame, x: Axis, colours: Colours) -> None:
+    if curve["beyond"].any():
+        start = float(curve.loc[~curve["beyond"], "value"].max())
+        figure.add_vrect(x0=start, x1=x.high, fillcolor=colours.beyond, line_width=0, layer="below")
+        figure.add_annotation(
+            x=1, xref="paper", xanchor="right", y=1, yref="paper", yanchor="top",
+            text="not measured", showarrow=False, font={"size": 11, "color": colours.quiet},
+        )  # fmt: skip
+
+
+def _line_at_one(figure: go.Figure, colours: Colours) -> None:
+    figure.add_hline(y=1, line={"color": colours.quiet, "width": 1, "dash": "dot"}, layer="below")
+
+
+def _dress(figure: go.Figure, colours: Colours, height: int) -> None:
+    """No frame, quiet grid, the legend above: the same dress for every figure."""
+    figure.update_layout(
+        template="none", height=height, autosize=True, dragmode=False, bargap=0.3,
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": _FONT, "size": 13, "color": colours.ink},
+        margin={"l": 62, "r": 14, "t": 34, "b": 52},
+        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "font": {"size": 12}},
+        hoverlabel={"align": "left", "font": {"family": _FONT, "size": 13}},
+    )  # fmt: skip
+    quiet = {"color": colours.quiet, "size": 12}
+    figure.update_xaxes(
+        gridcolor=colours.line, zeroline=False, tickfont=quiet, automargin=True, title_font=quiet,
+        linecolor=colours.line, title_standoff=10,
+    )  # fmt: skip
+    figure.update_yaxes(
+        gridcolor=colours.line, zeroline=False, tickfont=quiet, automargin=True, title_font=quiet,
+        title_standoff=10,
+    )  # fmt: skip
+
+
+def _axes(figure: go.Figure, x: Axis, y: Axis) -> None:
+    _place(figure.layout.xaxis, x)
+    _place(figure.layout.yaxis, y)
+
+
+def _place(drawn_axis: Any, axis: Axis) -> None:
+    ends = (axis.low, axis.high)
+    drawn_axis.update(
+        title={"text": _plain(axis.title)},
+        type="log" if axis.log else "linear",
+        range=[float(np.log10(end)) for end in ends] if axis.log else list(ends),
+        tickmode="array",
+        tickvals=list(axis.ticks),
+        ticktext=[_plain(label) for label in axis.labels],
+    )
+
+
+def _titled(axis: Axis, word: str) -> Axis:
+    return Axis(f"{word} {axis.title}", axis.log, axis.low, axis.high, axis.ticks, axis.labels)
+
+
+def _run_texts(rows: pd.DataFrame, points: pd.DataFrame, target: str, unit: str) -> list[str]:
+    """What a pointer on each run shows: measured, predicted, and its point."""
+    at = points.loc[rows.index].to_dict("records")
+    return [
+        f"<b>measured {amount(row.measured, target, unit)}</b><br>"
+        f"predicted {amount(row.predicted, target, unit)}"
+        f" ({between(row.low, row.high, target, unit)})<br>{_point_text(point)}"
+        for row, point in zip(rows.itertuples(), at, strict=True)
+    ]
+
+
+def _point_text(point: dict[Any, Any]) -> str:
+    pairs = (f"{_plain(_short(name))} = {_plain(_short(_value(v)))}" for name, v in point.items())
+    return "<br>".join(pairs)
+
+
+def _value(value: object) -> str:
+    return number(value, 6) if isinstance(value, int | float) else str(value)
+
+
+def _short(text: object, length: int = 40) -> str:
+    made = str(text)
+    return made if len(made) <= length else f"{made[: length - 1]}…"
+
+
+def _plain(text: object) -> str:
+    """Text that Plotly shows as it is: it reads a few HTML tags, which names must not reach."""
+    return escape(str(text), quote=False)

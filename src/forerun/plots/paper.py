@@ -1,0 +1,181 @@
+"""The figures as Matplotlib draws them, for papers: one column wide, nothing that is not data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from forerun.plots.axes import Axis, factor_axis, ratio_axis, target_axis
+from forerun.plots.colours import LIGHT
+from forerun.plots.tables import drawn, ticked
+from forerun.quantities import amount, number, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 3.5  # inches, one column of a two-column page
+_BAND = (43 / 255, 95 / 255, 199 / 255, 0.15)
+_DOT = (29 / 255, 36 / 255, 51 / 255, 0.35)
+_STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": LIGHT.quiet,
+    "axes.labelcolor": LIGHT.ink,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": LIGHT.quiet,
+    "ytick.color": LIGHT.quiet,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.3,
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3 fonts
+    "savefig.dpi": 300,
+    "text.parse_math": False,  # a factor may be called `$x$`
+}
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write the figure, as the name's ending says. The same data gives the same file."""
+    metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+    with _style():
+        figure.savefig(path, bbox_inches="tight", pad_inches=0.02, metadata=metadata)
+    return path
+
+
+def measured_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
+    """Measured against predicted, both logarithmic, with the interval of each prediction."""
+    rows = drawn(rows)
+    axis = target_axis([*rows["measured"], *rows["predicted"]], target, unit, log=True)
+    with _canvas(WIDTH, WIDTH * 0.86) as axes:
+        axes.plot([axis.low, axis.high], [axis.low, axis.high], color=LIGHT.quiet, lw=0.6, ls=":")
+        for inside, colour in ((True, LIGHT.accent), (False, LIGHT.second)):
+            part = rows[rows["inside"] == inside]
+            reach = [part["predicted"] - part["low"], part["high"] - part["predicted"]]
+            axes.errorbar(
+                part["predicted"], part["measured"], xerr=np.clip(reach, 0, None), fmt="o", ms=2.4,
+                lw=0.5, color=colour, alpha=0.85, mew=0,
+                label="interval holds the run" if inside else "outside the interval",
+            )  # fmt: skip
+        axes.legend(loc="upper left", handletextpad=0.2, borderaxespad=0.2)
+        _place(axes, axis, axis, x_word="predicted", y_word="measured")
+        return axes.figure
+
+
+def scaling_figure(
+    curve: pd.DataFrame,
+    runs: pd.DataFrame,
+    factor: str,
+    target: str,
+    unit: str = "",
+    factor_unit: str = "",
+    mark_lowest: bool = False,
+) -> Figure:
+    """One factor's curve with its interval; dashed and shaded where nothing was measured."""
+    x = factor_axis(ticked(curve, runs), factor, factor_unit)
+    y = target_axis([*curve["low"], *curve["high"], *runs["moved"]], target, unit)
+    with _canvas(WIDTH, WIDTH * 0.68) as axes:
+        axes.fill_between(
+            curve["value"], curve["low"], curve["high"], color=_BAND, lw=0, label="interval"
+        )
+        axes.plot(runs["value"], runs["moved"], "o", ms=2, color=_DOT, mew=0, label="runs")
+        axes.plot(
+            curve["value"], curve["formula"], ":", lw=0.9, color=LIGHT.second, label="formula alone"
+        )
+        seen = curve[~curve["beyond"]]
+        axes.plot(seen["value"], seen["predicted"], color=LIGHT.accent, label="prediction")
+        after = curve[curve["value"] >= seen["value"].max()]
+        if len(after) > 1:
+            axes.plot(after["value"], after["predicted"], color=LIGHT.accent, ls=(0, (3, 2)))
+            axes.axvspan(seen["value"].max(), x.high, color=LIGHT.line, alpha=0.5, lw=0, zorder=0)
+        if mark_lowest:
+            _mark_lowest(axes, curve, target, unit)
+        axes.legend(loc="best", handlelength=1.6)
+        _place(axes, x, y)
+        return axes.figure
+
+
+def contributions_figure(table: pd.DataFrame) -> Figure:
+    """A bar a factor, longest on top."""
+    table = table.head(20).iloc[::-1]
+    with _canvas(WIDTH, 0.5 + 0.22 * len(table)) as axes:
+        colours = [
+            LIGHT.second if scope == "intrinsic" else LIGHT.accent for scope in table["scope"]
+        ]
+        bars = axes.barh(table["factor"], table["contribution"], height=0.62, color=colours)
+        texts = [percent(share) for share in table["contribution"]]
+        axes.bar_label(bars, texts, padding=2, fontsize=7, color=LIGHT.ink)
+        for scope, colour in (("intrinsic", LIGHT.second), ("extrinsic", LIGHT.accent)):
+            if scope in set(table["scope"]):
+                axes.barh([], [], color=colour, label=scope)
+        axes.legend(loc="lower right")
+        axes.set_xticks([])
+        axes.spines["bottom"].set_visible(False)
+        axes.tick_params(axis="y", length=0, labelcolor=LIGHT.ink)
+        axes.set_xlabel("share of the variation")
+        return axes.figure
+
+
+def residuals_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
+    """Measured over predicted, against predicted."""
+    rows = drawn(rows)
+    x = target_axis(rows["predicted"].tolist(), target, unit, log=True)
+    with _canvas(WIDTH, WIDTH * 0.62) as axes:
+        axes.axhline(1, color=LIGHT.quiet, lw=0.6, ls=":")
+        axes.plot(
+            rows["predicted"], rows["ratio"], "o", ms=2.4, color=LIGHT.accent, alpha=0.8, mew=0
+        )
+        _place(axes, x, ratio_axis(rows["ratio"].tolist()), x_word="predicted")
+        return axes.figure
+
+
+def _mark_lowest(axes: Axes, curve: pd.DataFrame, target: str, unit: str) -> None:
+    best = curve[curve["lowest"]].iloc[0]
+    axes.plot(best["value"], best["predicted"], "o", ms=6, mfc="none", mec=LIGHT.accent, mew=1.2)
+    axes.annotate(
+        f"lowest: {amount(best['predicted'], target, unit)} at {number(best['value'], 6)}",
+        (best["value"], best["predicted"]), xytext=(0, -9), textcoords="offset points",
+        ha="right" if best["beyond"] else "center", va="top", fontsize=7, color=LIGHT.accent,
+    )  # fmt: skip
+
+
+def _place(axes: Axes, x: Axis, y: Axis, x_word: str = "", y_word: str = "") -> None:
+    axes.set_xlabel(f"{x_word} {x.title}".strip())
+    axes.set_ylabel(f"{y_word} {y.title}".strip())
+    for axis, set_scale, set_ticks, set_limits in (
+        (x, axes.set_xscale, axes.set_xticks, axes.set_xlim),
+        (y, axes.set_yscale, axes.set_yticks, axes.set_ylim),
+    ):
+        set_scale("log" if axis.log else "linear")
+        set_ticks(axis.ticks, axis.labels)
+        set_ticks([], minor=True)
+        set_limits(axis.low, axis.high)
+
+
+@contextmanager
+def _canvas(width: float, height: float) -> Iterator[Any]:
+    """The axes of a new figure that no window system and no global state knows of."""
+    with _style():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure.add_subplot()
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    import matplotlib
+
+    with matplotlib.rc_context(_STYLE):
+        yield

@@ -1,0 +1,184 @@
+"""What each figure shows, as a table: no drawing here, so that numbers can be tested and reused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from forerun.factors import Space, Value
+    from forerun.modelling import Explanation, PerformanceModel
+
+MANY = 1000  # above so many runs one split stands for the cross-validation
+MOST = 20_000  # no more runs than this are used to judge the model, for the time it takes
+DRAWN = 1500  # no figure draws more runs than this: the page has to stay light
+BEYOND = 2.0  # curves go on to this multiple of the largest measured value
+
+
+def measured(
+    model: PerformanceModel, table: pd.DataFrame, target: str, coverage: float = 0.9
+) -> pd.DataFrame:
+    """Each run beside the prediction of a model that has not seen its point.
+
+    One row a run, with its index in `table`. Columns: `measured`, `predicted`, `low`, `high`,
+    `inside` (the interval holds the run) and `ratio` (measured over predicted). Repeats of one
+    point are held out together.
+    """
+    from sklearn.base import clone
+
+    if len(table) > MOST:
+        table = table.sample(MOST, random_state=0)
+    points, seen = table.drop(columns=target), table[target]
+    parts = []
+    for train, test in _folds(points):
+        fitted = clone(model).fit(points.iloc[train], seen.iloc[train])
+        part = pd.DataFrame({"measured": seen.iloc[test]})
+        part["predicted"] = fitted.predict(points.iloc[test])
+        part["low"], part["high"] = fitted.predict_interval(points.iloc[test], coverage)
+        parts.append(part)
+    rows = pd.concat(parts).sort_index()
+    rows["inside"] = rows["measured"].between(rows["low"], rows["high"])
+    rows["ratio"] = rows["measured"] / rows["predicted"]
+    return rows
+
+
+def reference(table: pd.DataFrame, space: Space) -> dict[str, Value]:
+    """The point at which curves hold the other factors: measured medians, commonest levels."""
+    chosen: dict[str, Value] = {}
+    for factor in space.values():
+        column = table[factor.name]
+        if factor.kind == "numeric":
+            chosen[factor.name] = float(column.quantile(0.5, interpolation="lower"))
+        else:
+            chosen[factor.name] = str(column.mode().iloc[0])
+    return chosen
+
+
+def scaling(
+    model: PerformanceModel,
+    table: pd.DataFrame,
+    factor: str,
+    at: Mapping[str, Value],
+    coverage: float = 0.9,
+) -> pd.DataFrame:
+    """The target against one numeric factor, the others held `at` a point.
+
+    Columns: `value`, `predicted`, `low`, `high`, `formula`, `beyond` (outside what was measured)
+    and `lowest` (true in the one row where the prediction is lowest).
+    """
+    values = curve_values(table[factor])
+    points = at_point(table, at, len(values))
+    points[factor] = values
+    low, high = model.predict_interval(points, coverage)
+    predicted = model.predict(points)
+    seen = table[factor]
+    return pd.DataFrame(
+        {
+            "value": values,
+            "predicted": predicted,
+            "low": low,
+            "high": high,
+            "formula": model.predict_formula(points),
+            "beyond": (values < seen.min()) | (values > seen.max()),
+            "lowest": np.arange(len(values)) == int(np.argmin(predicted)),
+        }
+    )
+
+
+def moved_runs(
+    model: PerformanceModel, table: pd.DataFrame, target: str, factor: str, at: Mapping[str, Value]
+) -> pd.DataFrame:
+    """Every run as it would be `at` the point in all factors but one, for dots beside a curve.
+
+    The model moves it: measured · predicted(at the point) / predicted(at the run). What is left
+    around the curve is what the model does not explain. Columns: `value`, `moved`, `measured`.
+    """
+    if len(table) > DRAWN:
+        table = table.sample(DRAWN, random_state=0)
+    factors = table.drop(columns=target)
+    points = at_point(factors, at, len(factors))
+    points[factor] = factors[factor].to_numpy()
+    ratio = model.predict(points) / model.predict(factors)
+    seen = table[target].to_numpy()
+    return pd.DataFrame({"value": points[factor], "moved": seen * ratio, "measured": seen})
+
+
+def contributions(explanation: Explanation) -> pd.DataFrame:
+    """How much of the variation each factor carries. Largest first.
+
+    Columns: `factor`, `scope`, `kind`, `contribution`, `elasticity`, `low`, `high` (NaN: none).
+    """
+    rows = [
+        (f.name, f.scope, f.kind, f.contribution, f.elasticity, f.low, f.high)
+        for f in explanation.factors
+    ]
+    columns = ["factor", "scope", "kind", "contribution", "elasticity", "low", "high"]
+    made = pd.DataFrame(rows, columns=columns)
+    return made.astype(dict.fromkeys(columns[3:], float))
+
+
+def levels(explanation: Explanation) -> pd.DataFrame:
+    """What each level of each category multiplies the target by: `factor`, `level`, `times`."""
+    rows = [
+        (factor.name, level, times)
+        for factor in explanation.factors
+        for level, times in (factor.levels or {}).items()
+    ]
+    return pd.DataFrame(rows, columns=["factor", "level", "times"])
+
+
+def constants(explanation: Explanation) -> pd.DataFrame:
+    """The formula's constants and their spread over bootstrap resamples.
+
+    Columns: `constant`, `value`, `low`, `high`.
+    """
+    rows = [(c.name, c.value, c.low, c.high) for c in explanation.constants]
+    return pd.DataFrame(rows, columns=["constant", "value", "low", "high"])
+
+
+def drawn(rows: pd.DataFrame, limit: int = DRAWN) -> pd.DataFrame:
+    """At most `limit` of the rows, the same ones each time."""
+    return rows if len(rows) <= limit else rows.sample(limit, random_state=0).sort_index()
+
+
+def curve_values(column: pd.Series[float], steps: int = 61) -> np.ndarray:
+    """Where a curve is drawn: over what was measured and on to `BEYOND` times the largest value."""
+    low, high = float(column.min()), float(column.max())
+    end = high * BEYOND if high > 0 else high
+    whole = bool((column == column.round()).all())
+    if whole and end - low < steps:
+        return np.arange(low, end + 1)
+    if low > 0 and end / low >= 10:
+        values = np.geomspace(low, end, steps)
+    else:
+        values = np.linspace(low, end, steps)
+    return np.unique(values.round() if whole else values)
+
+
+def ticked(curve: pd.DataFrame, runs: pd.DataFrame) -> list[float]:
+    """A factor's measured values where they are few, with the curve's end; else the curve's."""
+    seen = sorted(set(runs["value"].tolist()))
+    return [*seen, float(curve["value"].max())] if len(seen) <= 8 else curve["value"].tolist()
+
+
+def at_point(table: pd.DataFrame, at: Mapping[str, Value], count: int) -> pd.DataFrame:
+    """`count` copies of one point, with the column types of `table`."""
+    names = [column for column in table.columns if column in at]
+    made = pd.DataFrame({name: [at[name]] * count for name in names})
+    return made.astype({name: table[name].dtype for name in names})
+
+
+def _folds(factors: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Train and test rows: five folds of points, or one split where there are very many runs."""
+    from sklearn.model_selection import GroupKFold, GroupShuffleSplit
+
+    groups = factors.groupby(list(factors.columns), dropna=False, sort=False).ngroup()
+    count = int(groups.nunique())
+    if len(factors) > MANY:
+        split = GroupShuffleSplit(1, test_size=0.2, random_state=0)
+    else:
+        split = GroupKFold(min(5, count), shuffle=True, random_state=0)
+    return list(split.split(factors, groups=groups))

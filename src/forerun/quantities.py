@@ -1,0 +1,89 @@
+"""Numbers as people read them: three significant digits, with the unit that fits their size."""
+
+from __future__ import annotations
+
+import math
+
+_UNITS = {"seconds": "s", "memory_bytes": "B", "joules": "J"}
+_SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
+_JOULES = ((1e-3, "mJ"), (1.0, "J"), (1e3, "kJ"), (1e6, "MJ"), (1e9, "GJ"))
+_BYTES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
+
+# On an axis minutes and hours begin later than in running text: 250 s is easily read there.
+_LONG = ((300.0, 60.0, "min"), (3 * 3600.0, 3600.0, "h"), (4 * 86400.0, 86400.0, "d"))
+
+
+def number(value: float, digits: int = 3) -> str:
+    """`value` to `digits` significant digits; powers of ten only where plain digits get long."""
+    if not math.isfinite(value):
+        return str(value)
+    rounded = float(f"{value:.{digits}g}")
+    if rounded == 0 or 1e-4 <= abs(rounded) < 1e7:
+        return f"{rounded:.12g}"
+    return f"{rounded:.{digits}g}"
+
+
+def seconds(value: float) -> str:
+    """A duration: 850 ns, 1.2 ms, 3.4 s, 2 min 5 s, 3 h 20 min, 2 d 4 h."""
+    if not math.isfinite(value) or float(f"{value:.3g}") < 60:
+        return _scaled(value, _SECONDS)
+    if value < 3599.5:
+        return _pair(round(value), 60, "min", "s")
+    if value < 24 * 3600 - 30:
+        return _pair(round(value / 60), 60, "h", "min")
+    return _pair(round(value / 3600), 24, "d", "h")
+
+
+def amount(value: float, target: str = "seconds", unit: str = "") -> str:
+    """`value` of the measured column `target`, with its unit."""
+    if target == "seconds":
+        return seconds(value)
+    if target == "joules":
+        return _scaled(value, _JOULES)
+    if target.endswith("bytes"):
+        return _scaled(value, _BYTES)
+    return f"{number(value)} {unit}".strip()
+
+
+def between(low: float, high: float, target: str = "seconds", unit: str = "") -> str:
+    """An interval, `1.1 s to 1.4 s`."""
+    return f"{amount(low, target, unit)} to {amount(high, target, unit)}"
+
+
+def unit_of(target: str) -> str:
+    """The unit in which the column `target` is stored; empty where it is not known."""
+    return "B" if target.endswith("bytes") else _UNITS.get(target, "")
+
+
+def scale_of(value: float, target: str, unit: str = "") -> tuple[float, str]:
+    """The one unit for an axis whose values lie about `value`: (its size, its name)."""
+    if target == "seconds":
+        long = [(size, name) for start, size, name in _LONG if value >= start]
+        return long[-1] if long else _largest(value, _SECONDS)
+    if target == "joules":
+        return _largest(value, _JOULES)
+    return _largest(value, _BYTES) if target.endswith("bytes") else (1.0, unit)
+
+
+def percent(share: float) -> str:
+    """A share as a percentage: 0.4 %, 12 %, 140 %."""
+    value = 100 * share
+    return f"{number(value, 2 if abs(value) < 100 else 3)} %"
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
+    """`value` in the largest unit of `steps` that leaves at least one whole of it."""
+    if not math.isfinite(value):
+        return f"{value} {_largest(1.0, steps)[1]}"
+    scale, unit = _largest(abs(float(f"{value:.3g}")) or 1.0, steps)
+    return f"{number(value / scale)} {unit}"
+
+
+def _largest(value: float, steps: tuple[tuple[float, str], ...]) -> tuple[float, str]:
+    return next((step for step in reversed(steps) if value >= step[0]), steps[0])
+
+
+def _pair(whole: int, ratio: int, large: str, small: str) -> str:
+    """`whole` small units as so many large and so many small ones."""
+    rest = f" {whole % ratio} {small}" if whole % ratio else ""
+    return f"{whole // ratio} {large}{rest}"
