@@ -1,0 +1,59 @@
+"""What a factor's value may be, and the one form in which each value is kept."""
+
+import math
+import re
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, cast
+
+from forerun.errors import FactorError
+
+Value = float | int | str
+
+# Whole numbers are kept whole up to here; beyond, a float no longer tells neighbours apart.
+_WHOLE = 2**53
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def normalised(where: str, raw: object) -> Value:
+    """The value in its one form: whole numbers as int, other numbers as float, the rest as text."""
+    if getattr(raw, "shape", None) == ():  # a NumPy scalar
+        raw = cast(Any, raw).item()
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, str):
+        return printable(where, raw)
+    if not isinstance(raw, Real):
+        raise FactorError(where, repr(raw), "a number or a text")
+    try:
+        number = float(raw)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise FactorError(where, number, "a finite number")
+    return int(number) if number.is_integer() and abs(number) <= _WHOLE else number
+
+
+def printable(where: str, text: object) -> str:
+    """The text itself; FactorError if it holds control characters, line ends or lone surrogates.
+
+    Quoting would not make them harmless: a job script is read line by line.
+    """
+    if not isinstance(text, str):
+        raise FactorError(where, repr(text), "a text")
+    if _CONTROL.search(text):
+        raise FactorError(where, text, "a text without control characters")
+    return text
+
+
+def checked_name(name: object) -> str:
+    """The name itself; FactorError if it could not be typed as `-f name=value`."""
+    if not isinstance(name, str) or not name or name != name.strip() or "=" in name:
+        raise FactorError("factor name", name, "a name without '=' or spaces around it")
+    return printable("factor name", name)
+
+
+def one_of(where: str, found: object, allowed: Sequence[str]) -> None:
+    """FactorError, which lists what is allowed, unless `found` is."""
+    if found not in allowed:
+        raise FactorError(where, found, f"one of {', '.join(allowed)}")
