@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from numbers import Real
 from typing import Any, cast
 
-from forerun.errors import FactorError
+from forerun.errors import FactorError, InputError
 
 Value = float | int | str
 
@@ -34,15 +34,15 @@ def normalised(where: str, raw: object) -> Value:
     return int(number) if number.is_integer() and abs(number) <= _WHOLE else number
 
 
-def printable(where: str, text: object) -> str:
-    """The text itself; FactorError if it holds control characters, line ends or lone surrogates.
+def printable(where: str, text: object, error: type[InputError] = FactorError) -> str:
+    """The text itself; an error if it holds control characters, line ends or lone surrogates.
 
     Quoting would not make them harmless: a job script is read line by line.
     """
     if not isinstance(text, str):
-        raise FactorError(where, repr(text), "a text")
+        raise error(where, repr(text), "a text")
     if _CONTROL.search(text):
-        raise FactorError(where, text, "a text without control characters")
+        raise error(where, text, "a text without control characters")
     return text
 
 

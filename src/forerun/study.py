@@ -1,0 +1,238 @@
+"""Runs, and studies: the commands, factors and runs that belong together, in one SQLite file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from forerun import _rows, _store
+from forerun._run import Run, Status
+from forerun.errors import StudyError
+from forerun.factors import Space, Value
+
+if TYPE_CHECKING:
+    import sqlite3
+    from types import TracebackType
+
+    import pandas as pd
+
+__all__ = ["Run", "Status", "StoredModel", "Study"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredModel:
+    """A fitted model as a study keeps it, with the digest of the runs that it saw."""
+
+    document: dict[str, Any]
+    digest: str
+    fitted: str  # ISO 8601, UTC
+
+
+class Study:
+    """One or more named commands, their factors and all their runs, in one file.
+
+    Safe to use from several processes at once: every method is one transaction, nothing is kept
+    open between them, and what a method has returned from is in the file, whatever happens next.
+    Where a study has several commands, `variant` is a factor, and tells which of them ran.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        _store.check(self.path)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """An existing study; StudyError if it is missing, foreign, truncated or too new."""
+        return cls(path)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        space: Space,
+        commands: Mapping[str, str] | None = None,
+    ) -> Self:
+        """A new study; StudyError if the file exists."""
+        commands = commands or {}
+        space = _rows.with_variants(space, commands)
+
+        def fill(db: sqlite3.Connection) -> None:
+            _rows.write_space(db, space)
+            for name, text in commands.items():
+                _rows.write_command(db, name, text)
+
+        _store.create(Path(path), fill)
+        return cls(path)
+
+    @classmethod
+    def open_or_create(cls, path: str | os.PathLike[str], space: Space) -> Self:
+        """The study at this path, which must have the same factors (values aside), or a new one."""
+        if not Path(path).exists():
+            try:
+                return cls.create(path, space)
+            except StudyError:
+                if not Path(path).exists():
+                    raise  # otherwise another process was quicker
+        study = cls.open(path)
+        theirs, ours = _rows.described(study.space), _rows.described(space)
+        if theirs != ours:
+            raise StudyError(str(path), f"factors {theirs}", ours)
+        return study
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing to close: no method leaves the file open."""
+
+    def __repr__(self) -> str:
+        return f"Study({str(self.path)!r})"
+
+    def __len__(self) -> int:
+        with _store.transaction(self.path, "DEFERRED") as db:
+            return int(db.execute("SELECT count(*) FROM run").fetchone()[0])
+
+    def __bool__(self) -> bool:
+        return True  # a study without runs is still a study
+
+    @property
+    def space(self) -> Space:
+        """The factors."""
+        with _store.transaction(self.path, "DEFERRED") as db:
+            return _rows.read_space(db)
+
+    def set_space(self, space: Space) -> None:
+        """Replace the factors; FactorError if a run that is there does not fit the new ones."""
+        with _store.transaction(self.path, "IMMEDIATE") as db:
+            space = _rows.with_variants(space, _rows.read_commands(db))
+            for key, variant in db.execute("SELECT point, variant FROM run"):
+                space.check(_rows.stored(space, key, variant), levels=False)
+            _rows.write_space(db, space)
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """The text of each named command, in the order in which they were added."""
+        with _store.transaction(self.path, "DEFERRED") as db:
+            return _rows.read_commands(db)
+
+    def add_command(self, name: str, text: str) -> None:
+        """Add a named command; the second one makes `variant` a factor."""
+        with _store.transaction(self.path, "IMMEDIATE") as db:
+            known = _rows.read_commands(db)
+            if known.get(name, text) != text:
+                raise StudyError(f"{self.path}, command {name}", text, f"as before: {known[name]}")
+            if name not in known:
+                _rows.write_command(db, name, text)
+                _rows.write_space(
+                    db, _rows.with_variants(_rows.read_space(db), {**known, name: text})
+                )
+
+    def add(self, run: Run) -> bool:
+        """Add a run, unless one with its uid is there; True if it was added."""
+        return self.add_all([run]) == 1
+
+    def add_all(self, runs: Iterable[Run]) -> int:
+        """Add all runs or, if one of them is refused, none; returns how many were new."""
+        runs = list(runs)
+        with _store.transaction(self.path, "IMMEDIATE") as db:
+            space = _rows.read_space(db)
+            before = db.total_changes
+            db.executemany(
+                f"INSERT INTO run ({_rows.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (uid) DO NOTHING",
+                (_rows.row_of(space, run) for run in runs),
+            )
+            return db.total_changes - before
+
+    def runs(self, status: Status | None = None) -> list[Run]:
+        """The runs, or those of one status, in the order in which they were added."""
+        where = "" if status is None else "WHERE status = ?"
+        with _store.transaction(self.path, "DEFERRED") as db:
+            space = _rows.read_space(db)
+            rows = db.execute(
+                f"SELECT {_rows.COLUMNS} FROM run {where} ORDER BY id", (status,) if status else ()
+            ).fetchall()
+        return [_rows.run_of(space, row) for row in rows]
+
+    def targets(self) -> list[str]:
+        """The names of what the good runs measured, seconds first."""
+        with _store.transaction(self.path, "DEFERRED") as db:
+            rows = db.execute(
+                "SELECT DISTINCT measure.key FROM run, json_each(run.measures) AS measure"
+                " WHERE run.status = 'ok'"
+            ).fetchall()
+        names = (name for (name,) in rows)
+        return sorted(names, key=lambda name: (name != "seconds", name))
+
+    def table(self, target: str = "seconds") -> pd.DataFrame:
+        """One row for each good run that has this target: the factors' columns, then the target."""
+        space, rows = self._measured(target)
+        frame = _rows.frame(space, [values for values, _ in rows])
+        frame[target] = [float(measure) for _, measure in rows]
+        return frame.astype({target: "float64"})
+
+    def failures(self) -> pd.DataFrame:
+        """One row for each run that did not end well: the factors' columns, then its status."""
+        with _store.transaction(self.path, "DEFERRED") as db:
+            space = _rows.read_space(db)
+            rows = db.execute(
+                "SELECT point, variant, status FROM run WHERE status != 'ok' ORDER BY id"
+            ).fetchall()
+        frame = _rows.frame(
+            space, [_rows.values_of(space, key, variant) for key, variant, _ in rows]
+        )
+        frame["status"] = [status for _, _, status in rows]
+        return frame.astype({"status": "str"})
+
+    def digest(self, target: str = "seconds") -> str:
+        """SHA-256 over the factors and the runs that `table` gives for this target."""
+        space, rows = self._measured(target)
+        hashed = hashlib.sha256(_rows.as_json(space.to_dict()).encode())
+        for values, measure in rows:
+            hashed.update(f"\n{_rows.as_json(values)}\t{measure!r}".encode())
+        return hashed.hexdigest()
+
+    def save_model(self, target: str, document: dict[str, Any], digest: str) -> None:
+        """Keep a fitted model of this target, in place of an earlier one."""
+        fitted = datetime.now(UTC).isoformat(timespec="seconds")
+        with _store.transaction(self.path, "IMMEDIATE") as db:
+            db.execute(
+                "INSERT OR REPLACE INTO model (target, document, digest, fitted)"
+                " VALUES (?, ?, ?, ?)",
+                (target, _rows.as_json(document), digest, fitted),
+            )
+
+    def model_document(self, target: str = "seconds") -> StoredModel | None:
+        """The model that was kept for this target, if any."""
+        with _store.transaction(self.path, "DEFERRED") as db:
+            row = db.execute(
+                "SELECT document, digest, fitted FROM model WHERE target = ?", (target,)
+            ).fetchone()
+        return None if row is None else StoredModel(json.loads(row[0]), row[1], row[2])
+
+    def _measured(self, target: str) -> tuple[Space, list[tuple[dict[str, Value], float]]]:
+        """The factors, and the values and measure of each good run that has this target."""
+        with _store.transaction(self.path, "DEFERRED") as db:
+            space = _rows.read_space(db)
+            rows = db.execute(
+                "SELECT point, variant, measures FROM run WHERE status = 'ok' ORDER BY id"
+            ).fetchall()
+        measured = [
+            (_rows.values_of(space, key, variant), measures[target])
+            for key, variant, text in rows
+            if target in (measures := json.loads(text))
+        ]
+        if rows and not measured:
+            raise StudyError(f"{self.path}, target", target, f"one of {', '.join(self.targets())}")
+        return space, measured
