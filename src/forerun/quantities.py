@@ -66,9 +66,10 @@ def scale_of(value: float, target: str, unit: str = "") -> tuple[float, str]:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: 0.4 %, 12 %, 140 %."""
+    """A share as a percentage: 0.4 %, 6.1 %, 12 %, 140 %."""
     value = 100 * share
-    return f"{number(value, 2 if abs(value) < 100 else 3)} %"
+    digits = 1 if abs(value) < 1 else 2 if abs(value) < 99.5 else 3
+    return f"{number(value, digits)} %"
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:

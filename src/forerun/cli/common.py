@@ -10,7 +10,8 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from forerun.modelling.kept import KeptModel
     from forerun.study import Study
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -29,7 +31,7 @@ OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 StudyPath = Annotated[
     Path, typer.Argument(metavar="STUDY", help="The study file.", show_default=False)
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of text.")]
 Target = Annotated[
     str,
     typer.Option("--target", metavar="NAME", help="The measured column: seconds, memory, joules …"),
@@ -76,6 +78,19 @@ def note(text: str) -> None:
     _stderr(text, "dim")
 
 
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """A sign of life on standard error, if that is a terminal, while something takes its time."""
+    from rich.console import Console
+
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(shown(text)):
+        yield
+
+
 def warn(text: str) -> None:
     """One line of warning on standard error."""
     _stderr(f"forerun: warning: {text}", "yellow")
@@ -117,6 +132,19 @@ def target_of(study: Study, name: str) -> str:
     raise InputError(
         f"{study.path}: --target", name, f"one of {', '.join(known) or '(no runs yet)'}"
     )
+
+
+def study_model(study: Study, target: str) -> KeptModel:
+    """The study's model of `target`; fitted first, and said so, where there is none or new runs."""
+    from forerun.modelling.kept import kept, model_of
+
+    found = kept(study, target)
+    if found is None:
+        reason = "no model yet" if study.model_document(target) is None else "runs have changed"
+        note(f"{study.path}: {reason}: fitting {target} first")
+        with working(f"fitting {target}"):
+            found = model_of(study, target)
+    return found
 
 
 def _stderr(text: str, style: str) -> None:

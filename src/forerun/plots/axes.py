@@ -47,7 +47,7 @@ def target_axis(
 def factor_axis(values: Sequence[float], name: str, unit: str = "") -> Axis:
     """The axis of a numeric factor; its own values are the ticks where they are few."""
     seen = np.unique(_finite(values))
-    log = bool(seen[0] > 0 and seen[-1] / seen[0] >= 8)
+    log = bool(seen[0] > 0 and seen[-1] / seen[0] >= 4)
     title = f"{name} ({unit})" if unit else name
     if log:
         low, high = seen[0] / 1.15, seen[-1] * 1.15

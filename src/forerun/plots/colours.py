@@ -15,9 +15,12 @@ class Colours:
     accent: str = "#2b5fc7"  # the prediction
     soft: str = "rgba(43, 95, 199, 0.15)"  # its interval
     second: str = "#c9651b"  # what differs: the formula alone, runs outside their interval
+    second_soft: str = "rgba(201, 101, 27, 0.25)"
     dot: str = "rgba(29, 36, 51, 0.42)"  # measured runs
     beyond: str = "rgba(93, 103, 120, 0.09)"  # where nothing was measured
 
 
 LIGHT = Colours()
-PAGE = Colours(**{field.name: f"var(--{field.name})" for field in fields(Colours)})
+PAGE = Colours(
+    **{field.name: f"var(--{field.name.replace('_', '-')})" for field in fields(Colours)}
+)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from forerun.plots.axes import Axis, factor_axis, ratio_axis, target_axis
 from forerun.plots.colours import LIGHT, Colours
-from forerun.plots.tables import drawn, ticked
+from forerun.plots.tables import curve_reach, drawn, ticked
 from forerun.quantities import amount, between, number, percent
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
@@ -29,16 +29,16 @@ def measured_figure(
         x=[axis.low, axis.high], y=[axis.low, axis.high], mode="lines", hoverinfo="skip",
         line={"color": colours.quiet, "width": 1, "dash": "dot"}, showlegend=False,
     )  # fmt: skip
-    for inside, name, colour in (
-        (True, "interval holds the run", colours.accent),
-        (False, "outside the interval", colours.second),
+    for inside, name, colour, bar in (
+        (True, "interval holds the run", colours.accent, colours.soft),
+        (False, "outside the interval", colours.second, colours.second_soft),
     ):
         part = rows[rows["inside"] == inside]
         figure.add_scatter(
             x=part["predicted"].tolist(), y=part["measured"].tolist(), mode="markers", name=name,
             marker={"color": colour, "size": 7, "opacity": 0.85},
             error_x={
-                "type": "data", "symmetric": False, "thickness": 1, "width": 0, "color": colour,
+                "type": "data", "symmetric": False, "thickness": 1.5, "width": 0, "color": bar,
                 "array": (part["high"] - part["predicted"]).clip(lower=0).tolist(),
                 "arrayminus": (part["predicted"] - part["low"]).clip(lower=0).tolist(),
             },
@@ -62,7 +62,7 @@ def scaling_figure(
 ) -> go.Figure:
     """One factor's curve with its interval; dashed and shaded where nothing was measured."""
     x = factor_axis(ticked(curve, runs), factor, factor_unit)
-    y = target_axis([*curve["low"], *curve["high"], *runs["moved"]], target, unit)
+    y = target_axis(curve_reach(curve, runs), target, unit)
     figure = go.Figure()
     _interval_band(figure, curve, colours)
     figure.add_scatter(
@@ -100,7 +100,7 @@ def contributions_figure(table: pd.DataFrame, colours: Colours = LIGHT) -> go.Fi
     figure.update_yaxes(categoryorder="array", categoryarray=names, showgrid=False, zeroline=False)
     reach = float(table["contribution"].max()) * 1.15 if len(table) else 1.0
     figure.update_xaxes(
-        range=[0, max(reach, 0.01)], tickformat=".0%", title="share of the variation"
+        range=[0, max(reach, 0.01)], tickformat=".0%", title_text="share of the variation"
     )
     return figure
 
@@ -117,7 +117,7 @@ def residuals_figure(
         customdata=_run_texts(rows, points, target, unit),
         hovertemplate="%{customdata}<extra></extra>", showlegend=False,
     )  # fmt: skip
-    _dress(figure, colours, height=300)
+    _dress(figure, colours, height=300, top=12)
     x = target_axis(rows["predicted"].tolist(), target, unit, log=True)
     _axes(figure, _titled(x, "predicted"), ratio_axis(rows["ratio"].tolist()))
     _line_at_one(figure, colours)
@@ -148,13 +148,13 @@ def factor_residuals_figure(
                 marker=marker, line={"color": colours.accent, "width": 1.2}, fillcolor=colours.soft,
                 boxpoints="outliers", showlegend=False, hoverinfo="y", yhoverformat=".2f",
             )  # fmt: skip
-    _dress(figure, colours, height=230)
+    _dress(figure, colours, height=230, top=12)
     y = ratio_axis(rows["ratio"].tolist(), title="")
     if numeric:
         _axes(figure, factor_axis(values.tolist(), factor, factor_unit), y)
     else:
         _place(figure.layout.yaxis, y)
-        figure.update_xaxes(title=_plain(factor), showgrid=False)
+        figure.update_xaxes(title_text=_plain(factor), showgrid=False)
     _line_at_one(figure, colours)
     return figure
 
@@ -217,13 +217,13 @@ def _line_at_one(figure: go.Figure, colours: Colours) -> None:
     figure.add_hline(y=1, line={"color": colours.quiet, "width": 1, "dash": "dot"}, layer="below")
 
 
-def _dress(figure: go.Figure, colours: Colours, height: int) -> None:
+def _dress(figure: go.Figure, colours: Colours, height: int, top: int = 34) -> None:
     """No frame, quiet grid, the legend above: the same dress for every figure."""
     figure.update_layout(
         template="none", height=height, autosize=True, dragmode=False, bargap=0.3,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         font={"family": _FONT, "size": 13, "color": colours.ink},
-        margin={"l": 62, "r": 14, "t": 34, "b": 52},
+        margin={"l": 62, "r": 14, "t": top, "b": 46},
         legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "font": {"size": 12}},
         hoverlabel={"align": "left", "font": {"family": _FONT, "size": 13}},
     )  # fmt: skip

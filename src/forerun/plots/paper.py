@@ -12,12 +12,13 @@ import pandas as pd
 
 from forerun.plots.axes import Axis, factor_axis, ratio_axis, target_axis
 from forerun.plots.colours import LIGHT
-from forerun.plots.tables import drawn, ticked
+from forerun.plots.tables import curve_reach, drawn, ticked
 from forerun.quantities import amount, number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
 WIDTH = 3.5  # inches, one column of a two-column page
 _BAND = (43 / 255, 95 / 255, 199 / 255, 0.15)
@@ -48,7 +49,7 @@ def save(figure: Figure, path: Path) -> Path:
     """Write the figure, as the name's ending says. The same data gives the same file."""
     metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
     with _style():
-        figure.savefig(path, bbox_inches="tight", pad_inches=0.02, metadata=metadata)
+        figure.savefig(path, metadata=metadata)
     return path
 
 
@@ -62,10 +63,18 @@ def measured_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
             part = rows[rows["inside"] == inside]
             reach = [part["predicted"] - part["low"], part["high"] - part["predicted"]]
             axes.errorbar(
-                part["predicted"], part["measured"], xerr=np.clip(reach, 0, None), fmt="o", ms=2.4,
-                lw=0.5, color=colour, alpha=0.85, mew=0,
-                label="interval holds the run" if inside else "outside the interval",
-            )  # fmt: skip
+                part["predicted"],
+                part["measured"],
+                xerr=np.clip(reach, 0, None),
+                fmt="none",
+                elinewidth=0.6,
+                ecolor=colour,
+                alpha=0.3,
+            )
+            label = "interval holds the run" if inside else "outside the interval"
+            axes.plot(
+                part["predicted"], part["measured"], "o", ms=2.6, color=colour, mew=0, label=label
+            )
         axes.legend(loc="upper left", handletextpad=0.2, borderaxespad=0.2)
         _place(axes, axis, axis, x_word="predicted", y_word="measured")
         return axes.figure
@@ -82,7 +91,7 @@ def scaling_figure(
 ) -> Figure:
     """One factor's curve with its interval; dashed and shaded where nothing was measured."""
     x = factor_axis(ticked(curve, runs), factor, factor_unit)
-    y = target_axis([*curve["low"], *curve["high"], *runs["moved"]], target, unit)
+    y = target_axis(curve_reach(curve, runs), target, unit)
     with _canvas(WIDTH, WIDTH * 0.68) as axes:
         axes.fill_between(
             curve["value"], curve["low"], curve["high"], color=_BAND, lw=0, label="interval"
@@ -114,10 +123,7 @@ def contributions_figure(table: pd.DataFrame) -> Figure:
         bars = axes.barh(table["factor"], table["contribution"], height=0.62, color=colours)
         texts = [percent(share) for share in table["contribution"]]
         axes.bar_label(bars, texts, padding=2, fontsize=7, color=LIGHT.ink)
-        for scope, colour in (("intrinsic", LIGHT.second), ("extrinsic", LIGHT.accent)):
-            if scope in set(table["scope"]):
-                axes.barh([], [], color=colour, label=scope)
-        axes.legend(loc="lower right")
+        axes.legend(handles=_scopes(set(table["scope"])), loc="lower right")
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
         axes.tick_params(axis="y", length=0, labelcolor=LIGHT.ink)
@@ -140,12 +146,26 @@ def residuals_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
 
 def _mark_lowest(axes: Axes, curve: pd.DataFrame, target: str, unit: str) -> None:
     best = curve[curve["lowest"]].iloc[0]
+    ends = curve["value"].min(), curve["value"].max()
     axes.plot(best["value"], best["predicted"], "o", ms=6, mfc="none", mec=LIGHT.accent, mew=1.2)
     axes.annotate(
         f"lowest: {amount(best['predicted'], target, unit)} at {number(best['value'], 6)}",
-        (best["value"], best["predicted"]), xytext=(0, -9), textcoords="offset points",
-        ha="right" if best["beyond"] else "center", va="top", fontsize=7, color=LIGHT.accent,
-    )  # fmt: skip
+        (best["value"], best["predicted"]),
+        xytext=(0, -9),
+        textcoords="offset points",
+        ha={ends[0]: "left", ends[1]: "right"}.get(best["value"], "center"),
+        va="top",
+        fontsize=7,
+        color=LIGHT.accent,
+    )
+
+
+def _scopes(present: set[str]) -> list[Patch]:
+    """What the two colours of bars mean."""
+    from matplotlib.patches import Patch
+
+    colours = {"intrinsic": LIGHT.second, "extrinsic": LIGHT.accent}
+    return [Patch(color=colours[scope], label=scope) for scope in colours if scope in present]
 
 
 def _place(axes: Axes, x: Axis, y: Axis, x_word: str = "", y_word: str = "") -> None:

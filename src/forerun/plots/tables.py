@@ -164,6 +164,16 @@ def ticked(curve: pd.DataFrame, runs: pd.DataFrame) -> list[float]:
     return [*seen, float(curve["value"].max())] if len(seen) <= 8 else curve["value"].tolist()
 
 
+def curve_reach(curve: pd.DataFrame, runs: pd.DataFrame) -> list[float]:
+    """The values that a curve's axis has to show: a very wide interval may run out of it."""
+    centre = [*curve["predicted"], *runs["moved"]]
+    return [
+        *centre,
+        *curve["low"].clip(lower=min(centre) / 3),
+        *curve["high"].clip(upper=max(centre) * 2),
+    ]
+
+
 def at_point(table: pd.DataFrame, at: Mapping[str, Value], count: int) -> pd.DataFrame:
     """`count` copies of one point, with the column types of `table`."""
     names = [column for column in table.columns if column in at]

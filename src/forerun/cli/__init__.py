@@ -1,0 +1,68 @@
+"""The command line: one module a verb, gathered here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from forerun.cli import demo, explain, fit, import_, predict, report, show, suggest
+from forerun.cli.common import guarded
+
+_HELP = """Time a few runs. Know the rest. Deploy the best.
+
+forerun turns a table of timed runs into one readable formula of the run time, predicts
+configurations that nobody has run, with an interval, and says what to measure next.
+
+Start with `forerun demo`, or with your own table: `forerun import runs.csv -o runs.db`.
+"""
+_EPILOG = (
+    "Exit codes: 0 done, 1 failed inside forerun, 2 something given is wrong, 130 interrupted. "
+    "FORERUN_DEBUG=1 shows the traceback of a failure."
+)
+_DATA, _MODEL, _START = "Runs", "Model", "Start here"
+
+app = typer.Typer(
+    name="forerun",
+    help=_HELP,
+    epilog=_EPILOG,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command("demo", rich_help_panel=_START)(demo.demo)
+app.command("import", rich_help_panel=_DATA)(import_.import_)
+app.command("show", rich_help_panel=_DATA)(show.show)
+app.command("fit", rich_help_panel=_MODEL)(fit.fit)
+app.command("predict", rich_help_panel=_MODEL)(predict.predict)
+app.command("explain", rich_help_panel=_MODEL)(explain.explain)
+app.command("suggest", rich_help_panel=_MODEL)(suggest.suggest)
+app.command("report", rich_help_panel=_MODEL)(report.report)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from forerun import __version__
+
+        typer.echo(f"forerun {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, metavar="", help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Options before the verb."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; no verb at all shows the help."""
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    return guarded(lambda: app(given, prog_name="forerun", standalone_mode=False))

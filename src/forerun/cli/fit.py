@@ -1,0 +1,118 @@
+"""`forerun fit`: from runs to a formula, its error on runs that it has not seen, what matters."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from forerun.cli.common import (
+    Json,
+    StudyPath,
+    Target,
+    note,
+    print_json,
+    results,
+    target_of,
+    working,
+)
+from forerun.errors import InputError
+
+if TYPE_CHECKING:
+    from forerun.modelling.kept import KeptModel
+    from forerun.study import Study
+
+
+def fit(
+    study: StudyPath,
+    target: Target = "seconds",
+    expression: Annotated[
+        Literal["auto", "generic"],
+        typer.Option(help="auto: chosen by cross-validation. generic: the published expression."),
+    ] = "auto",
+    loss: Annotated[
+        Literal["log", "relative", "absolute"], typer.Option(help="The error that is made small.")
+    ] = "log",
+    strength: Annotated[
+        str, typer.Option(metavar="auto|NUMBER", help="Weight of the penalty, at least 0.")
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="The same runs and seed give the same model.")] = 0,
+    no_compare: Annotated[
+        bool, typer.Option("--no-compare", metavar="", help="Leave out the held-out errors.")
+    ] = False,
+    refit: Annotated[
+        bool,
+        typer.Option("--refit", metavar="", help="Fit even if the study's model is up to date."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Fit the model to a study's runs and keep it in the study.
+
+    Prints the formula, the error on held-out runs beside a log-log straight line and a random
+    forest, and what matters most. Held out are, in turn, random runs and the largest runs.
+    """
+    from forerun.modelling.kept import fit_kept
+    from forerun.study import Study
+
+    with Study.open(study) as opened:
+        column = target_of(opened, target)
+        with working(f"fitting {column}"):
+            fitted = fit_kept(
+                opened,
+                column,
+                compare=not no_compare,
+                refit=refit,
+                expression=expression,
+                loss=loss,
+                strength=_strength(strength),
+                random_state=seed,
+            )
+        if not fitted.new:
+            note(f"{opened.path}: model is up to date, fitted {fitted.fitted}; --refit fits again")
+        if json:
+            print_json(document(opened, fitted))
+        else:
+            _print(opened, fitted)
+
+
+def document(study: Study, fitted: KeptModel) -> dict[str, Any]:
+    """What `--json` prints."""
+    return {
+        "study": str(study.path),
+        "target": fitted.target,
+        "runs": fitted.runs,
+        "settings": dict(fitted.settings),
+        "fitted_now": fitted.new,
+        "formula": {s: fitted.model.formula(style=s) for s in ("text", "latex", "python")},
+        "held_out": [asdict(row) for row in fitted.held_out],
+        "explanation": fitted.model.explain().to_dict(),
+        "notes": list(fitted.model.notes_),
+    }
+
+
+def _print(study: Study, fitted: KeptModel) -> None:
+    from forerun.cli.tables import effects, formula_lines, held_out_errors, next_predict
+
+    explanation = fitted.model.explain()
+    to = results()
+    to.print(f"{study.path}: {fitted.runs} runs, {len(study.space)} factors\n", style="bold")
+    to.print(formula_lines(fitted.model.formula(), to.width))
+    if fitted.held_out:
+        to.print(held_out_errors(fitted.held_out))
+    to.print(effects(explanation, fitted.target, to.width, most=8))
+    for line in fitted.model.notes_:
+        to.print(f"note: {line}")
+    to.print(f"\nnext: {next_predict(study, fitted.target)}")
+
+
+def _strength(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise InputError("--strength", text, "auto or a number of at least 0")
+    return value

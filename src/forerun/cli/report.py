@@ -1,0 +1,59 @@
+"""`forerun report`: one HTML page, and the same figures as files for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from forerun.cli.common import Json, StudyPath, Target, print_json, results, target_of, working
+
+
+def report(
+    study: StudyPath,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The page.", show_default="STUDY with .html"
+        ),
+    ] = None,
+    target: Target = "seconds",
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write each figure here.", show_default=False),
+    ] = None,
+    figure_format: Annotated[
+        Literal["png", "pdf"], typer.Option("--figure-format", help="The format of those figures.")
+    ] = "png",
+    json: Json = False,
+) -> None:
+    """Write one self-contained HTML page about a study's model; it needs no network.
+
+    Measured against predicted, scaling curves with their intervals, the contribution of each
+    factor, residuals, the formula and how far to trust it.
+    """
+    from forerun.report import gather, write_figures, write_page
+    from forerun.study import Study
+
+    with Study.open(study) as opened:
+        column = target_of(opened, target)
+        page = output or study.with_suffix(".html")
+        with working("drawing the report"):
+            findings = gather(opened, column)
+            write_page(findings, page)
+            files = write_figures(findings, figures, figure_format) if figures else []
+    if json:
+        print_json(
+            {
+                "study": str(study),
+                "target": column,
+                "page": str(page),
+                "figures": [str(file) for file in files],
+            }
+        )
+        return
+    to = results()
+    to.print(str(page), soft_wrap=True)
+    for file in files:
+        to.print(str(file), soft_wrap=True)

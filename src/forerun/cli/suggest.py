@@ -1,0 +1,75 @@
+"""`forerun suggest`: which runs would teach the model most for their cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forerun.cli.common import (
+    Json,
+    StudyPath,
+    Target,
+    print_json,
+    results,
+    shown,
+    table,
+    target_of,
+    working,
+)
+from forerun.errors import InputError
+from forerun.quantities import between, percent, seconds
+
+
+def suggest(
+    study: StudyPath,
+    runs: Annotated[int, typer.Option(help="How many runs.")] = 5,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Most seconds for all of them together.", show_default=False
+        ),
+    ] = None,
+    target: Target = "seconds",
+    json: Json = False,
+) -> None:
+    """Suggest the runs that would teach the model most for their cost."""
+    from forerun.modelling.suggest import suggest as suggestions
+    from forerun.study import Study
+
+    if runs < 1:
+        raise InputError("--runs", runs, "a whole number of at least 1")
+    if budget is not None and not 0 < budget < float("inf"):
+        raise InputError("--budget", budget, "a positive number of seconds")
+    with Study.open(study) as opened:
+        column = target_of(opened, target)
+        names = opened.space.names
+        with working("looking for the most telling runs"):
+            found = suggestions(opened, runs=runs, budget_seconds=budget, target=column)
+    total = sum(one.seconds for one in found)
+    if json:
+        listed = [
+            {
+                "point": dict(one.point),
+                "seconds": one.seconds,
+                "low": one.low,
+                "high": one.high,
+                "gain": one.gain,
+            }
+            for one in found
+        ]
+        print_json(
+            {"study": str(study), "target": column, "suggestions": listed, "total_seconds": total}
+        )
+        return
+    made = table(*names, "time", "90 % interval", "gain", numeric=("time", "90 % interval", "gain"))
+    for one in found:
+        made.add_row(
+            *(shown(one.point[name]) for name in names),
+            seconds(one.seconds),
+            between(one.low, one.high),
+            percent(one.gain),
+        )
+    to = results()
+    to.print(made)
+    to.print(f"{len(found)} runs, about {seconds(total)} together")

@@ -1,0 +1,112 @@
+"""How verbs print what a model says: the formula, its errors, what matters."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from forerun.cli.common import shown, table
+from forerun.quantities import number, percent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from forerun.factors import Factor
+    from forerun.modelling.explain import Explanation, FactorEffect
+    from forerun.modelling.held_out import HeldOut
+    from forerun.study import Study
+
+_BAR = 20  # characters of the longest bar
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def formula_lines(formula: str, width: int) -> Text:
+    """The formula, indented; one too long for the line breaks before its `+` signs."""
+    from rich.text import Text
+
+    indent = "  "
+    text = shown(formula)
+    if len(text) + len(indent) > width:
+        name, _, rest = text.partition(" = ")
+        text = f"{name} =\n{indent * 2}  " + f"\n{indent * 2}+ ".join(_top_level_terms(rest))
+    return Text(indent + text + "\n", style="bold")
+
+
+def held_out_errors(rows: Iterable[HeldOut]) -> Table:
+    """The mean error of forerun and its peers on runs that were held out of the fit."""
+    made = table("error on unseen runs", "random", "largest", numeric=("random", "largest"))
+    for row in rows:
+        style = "bold" if row.name == "forerun" else None
+        made.add_row(shown(row.name), error(row.mape), error(row.mape_largest), style=style)
+    return made
+
+
+def error(share: float | None) -> str:
+    """A held-out error, or a dash where there were too few runs to hold any out."""
+    return "–" if share is None or share != share else percent(share)
+
+
+def effects(explanation: Explanation, target: str, width: int, most: int | None = None) -> Table:
+    """A line a factor: its share of the variation as a bar, and what it does to the target."""
+    made = table("what matters", "share", "", f"effect on {target}", numeric=("share",))
+    bar = _BAR if width >= 72 else _BAR // 2
+    longest = max((f.contribution for f in explanation.factors), default=0.0) or 1.0
+    for factor in explanation.factors[:most]:
+        drawn = _bar(factor.contribution / longest, bar)
+        made.add_row(shown(factor.name), percent(factor.contribution), drawn, effect(factor))
+    return made
+
+
+def effect(factor: FactorEffect) -> str:
+    """What a factor does, in words: the effect of twice as much, or each level's multiple."""
+    if factor.elasticity is not None:
+        return f"twice as much: × {number(2.0**factor.elasticity)}"
+    if not factor.levels:
+        return ""
+    ranked = sorted(factor.levels.items(), key=lambda item: item[1])
+    if len(ranked) > 4:
+        ranked = [*ranked[:2], *ranked[-2:]]
+    return ", ".join(f"{shown(level)} × {number(times)}" for level, times in ranked)
+
+
+def next_predict(study: Study, target: str) -> str:
+    """A prediction that the user could ask for next: every factor at its usual value."""
+    from forerun.plots.tables import reference
+
+    rows = study.table(target)
+    at = reference(rows, study.space)
+    words = ["forerun", "predict", str(study.path)]
+    for name in study.space.names:
+        if rows[name].nunique() > 1:
+            words += ["-f", f"{name}={shown(at[name])}"]
+    if target != "seconds":
+        words += ["--target", target]
+    return shlex.join(words)
+
+
+def span(factor: Factor, seen: Sequence[float | str]) -> str:
+    """What was measured of a factor, for a message: `1 to 8`, or its levels."""
+    if factor.kind == "numeric":
+        numbers = [float(value) for value in seen]
+        text = f"{number(min(numbers), 6)} to {number(max(numbers), 6)}"
+        return f"{text} {factor.unit}".strip()
+    names = sorted({shown(value) for value in seen})
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _bar(share: float, width: int) -> str:
+    whole, part = divmod(round(max(share, 0.0) * width * 8), 8)
+    return "█" * whole + (_EIGHTHS[part] if part else "")
+
+
+def _top_level_terms(text: str) -> list[str]:
+    """The terms of a sum: cut at each ` + ` that no bracket holds."""
+    terms, depth, start = [], 0, 0
+    for place, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 and text.startswith(" + ", place):
+            terms.append(text[start:place])
+            start = place + 3
+    return [*terms, text[start:]]

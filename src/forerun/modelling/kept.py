@@ -1,0 +1,108 @@
+"""The model that a study keeps: fitted once, and found again as long as the runs are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from forerun.errors import InputError
+from forerun.modelling.estimator import PerformanceModel
+from forerun.modelling.held_out import HeldOut, held_out
+from forerun.quantities import unit_of
+from forerun.study import Study
+
+DEFAULTS: Mapping[str, Any] = {
+    "expression": "auto",
+    "loss": "log",
+    "strength": "auto",
+    "random_state": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptModel:
+    """A study's model of one target, with what it was fitted by and how well it does."""
+
+    model: PerformanceModel
+    target: str
+    runs: int
+    settings: Mapping[str, Any]
+    held_out: tuple[HeldOut, ...]  # empty until it is compared
+    fitted: str  # ISO 8601
+    new: bool  # fitted now, not found in the study
+
+
+def kept(study: Study, target: str = "seconds") -> KeptModel | None:
+    """The model that the study keeps for `target`; None if it has none or has other runs by now."""
+    stored = study.model_document(target)
+    if stored is None or stored.digest != study.digest(target):
+        return None
+    document = stored.document
+    return KeptModel(
+        model=PerformanceModel.from_dict(document["model"]),
+        target=target,
+        runs=document["runs"],
+        settings=document["settings"],
+        held_out=tuple(HeldOut(**row) for row in document["held_out"]),
+        fitted=stored.fitted,
+        new=False,
+    )
+
+
+def fit_kept(
+    study: Study,
+    target: str = "seconds",
+    *,
+    compare: bool = True,
+    refit: bool = False,
+    **settings: Any,
+) -> KeptModel:
+    """The study's model with these settings, fitted only where the study has none such.
+
+    `compare` adds the error on held-out runs beside the peers'. What is fitted or compared is kept.
+    """
+    settings = {**DEFAULTS, **settings}
+    found = None if refit else kept(study, target)
+    if found is None or found.settings != settings:
+        found = _fit(study, target, settings)
+    elif found.held_out or not compare:
+        return found
+    if compare:
+        table = study.table(target)
+        found = replace(found, held_out=tuple(held_out(table, target, study.space)))
+    _keep(study, found)
+    return found
+
+
+def model_of(study: Study, target: str = "seconds") -> KeptModel:
+    """The study's model, whatever its settings; fitted with the default ones where there is none."""
+    return kept(study, target) or fit_kept(study, target, compare=False)
+
+
+def _fit(study: Study, target: str, settings: Mapping[str, Any]) -> KeptModel:
+    space, table = study.space, study.table(target)
+    if table.empty:
+        raise InputError(f"{study.path}: no run that ended well has {target}")
+    model = PerformanceModel(
+        intrinsic=list(space.intrinsic),
+        extrinsic=list(space.extrinsic),
+        roles={name: factor.role for name, factor in space.items() if factor.role},
+        target=target,
+        unit=unit_of(target),
+        **settings,
+    )
+    failures = study.failures()
+    failed = failures[failures["status"] == "out_of_memory"].drop(columns="status")
+    model.fit(table[list(space.names)], table[target], failed=failed if len(failed) else None)
+    return KeptModel(model, target, len(table), dict(settings), (), "", new=True)
+
+
+def _keep(study: Study, fitted: KeptModel) -> None:
+    document = {
+        "model": fitted.model.to_dict(),
+        "runs": fitted.runs,
+        "settings": dict(fitted.settings),
+        "held_out": [asdict(row) for row in fitted.held_out],
+    }
+    study.save_model(fitted.target, document, study.digest(fitted.target))
