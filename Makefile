@@ -1,0 +1,64 @@
+# One way to run each habit. Everything is installed into .venv, with pip, and only when it changed.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+USABLE = $(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+APT_PYTHON := apt-get -qq update && \
+	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends python3-venv >/dev/null
+
+# The model's linear algebra is small: more threads only make two tests at a time fight.
+export OMP_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test lint format bench docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
+
+setup: $(VENV)/.for-development  ## set up .venv for development
+
+demo: $(VENV)/.for-use  ## set up, and go the whole way on runs that come with forerun
+	$(BIN)/forerun demo
+
+test: lint  ## set up, lint, and run all tests
+	$(BIN)/python -m pytest -n 2
+
+lint: setup  ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## put the code into the one format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## print what the README claims: make bench DATA=directory
+	@test -n "$(DATA)" || { echo "make bench needs DATA=, the directory of the benchmarks' tables (see benchmarks/README.md)" >&2; exit 2; }
+	$(BIN)/python benchmarks/accuracy.py --data "$(DATA)"
+	$(BIN)/python benchmarks/fit_speed.py --data "$(DATA)"
+
+docs: setup  ## write the generated pages of docs/
+	$(BIN)/python docs/generate.py
+
+clean:  ## remove .venv and what the tools left behind
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The stamps are written last: what was interrupted is done again.
+
+$(VENV)/.created:
+	@$(USABLE) || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && $(APT_PYTHON); } || true
+	@$(USABLE) || { echo "forerun needs Python 3.11 or later with venv: apt-get install python3-venv, or make PYTHON=" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.for-use: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.for-development: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.for-use

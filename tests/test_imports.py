@@ -1,0 +1,116 @@
+"""Imports follow one order, whether they stand at the top, in a function or for types only."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import forerun
+
+PACKAGE = Path(forerun.__file__).parent
+FRAMEWORKS = {"torch", "tensorflow", "mxnet", "jax"}
+
+# Each part of the package, and the parts that it may import besides itself, lowest first.
+# A part is a module or a package directly below forerun.
+LOWEST = {"errors", "quantities"}
+FACTORS = LOWEST | {"_values", "_roles", "_ranges", "factors"}
+STUDY = FACTORS | {"_run", "_rows", "_store", "study"}
+BASE = STUDY | {"infrastructure"}
+MODELLING = BASE | {"importing", "modelling"}
+MEASURING = MODELLING | {"jobs", "measuring", "splitting"}
+PLANNING = MEASURING | {"planning", "deploying"}
+DRAWING = PLANNING | {"plots", "report"}
+
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "quantities": set(),
+    "_values": {"errors"},
+    "_roles": set(),
+    "_ranges": {"errors"},
+    "factors": FACTORS,
+    "_run": FACTORS,
+    "_rows": FACTORS | {"_run"},
+    "_store": {"errors"},
+    "study": STUDY,
+    "infrastructure": STUDY,
+    # These three know nothing of each other.
+    "importing": STUDY,
+    "modelling": BASE,
+    "jobs": BASE,
+    "measuring": BASE | {"modelling", "jobs"},
+    "splitting": BASE | {"modelling"},
+    "planning": MEASURING,
+    "deploying": MEASURING | {"planning"},
+    "plots": PLANNING,
+    "report": DRAWING,
+    # Nothing imports these.
+    "cli": DRAWING,
+    "dashboard": DRAWING,
+    "__main__": {"cli"},
+    "__init__": DRAWING,
+}
+
+
+def part(module: str) -> str:
+    """The part of the package that a module's full name lies in."""
+    return [*module.split("."), "__init__"][1]
+
+
+def module_name(file: Path) -> str:
+    names = ("forerun", *file.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The full names of all modules that a file imports, relative and late imports included."""
+    package = module_name(file).split(".")
+    if file.name != "__init__.py":
+        package.pop()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (exported(source, alias.name) for alias in node.names)
+
+
+def exported(source: str, name: str) -> str:
+    """The module that `from source import name` comes from."""
+    if source != "forerun":
+        return source
+    return forerun._MODULES.get(name, "forerun" if name in forerun.__all__ else f"forerun.{name}")
+
+
+FILES = {module_name(file): file for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_the_table_has_every_part_and_no_circle() -> None:
+    assert {part(module) for module in FILES} <= set(ALLOWED), "add it to the table"
+    order: list[str] = []
+    waiting = {name: others - {name} for name, others in ALLOWED.items()}
+    while waiting:
+        free = sorted(name for name, others in waiting.items() if others <= set(order))
+        assert free, f"these wait for each other: {sorted(waiting)}"
+        order += free
+        waiting = {name: others for name, others in waiting.items() if name not in order}
+
+
+def test_nothing_may_import_what_the_user_faces() -> None:
+    faces = {"cli", "dashboard"}
+    assert [name for name, others in ALLOWED.items() if others & faces] == ["__main__"]
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_imports_follow_the_order(module: str) -> None:
+    own = part(module)
+    ours = [name for name in imported(FILES[module]) if name.split(".")[0] == "forerun"]
+    # The package itself stands for its version alone.
+    others = {part(name) for name in ours} - {own, "__init__"}
+    assert others <= ALLOWED[own]
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_no_module_imports_a_deep_learning_framework(module: str) -> None:
+    assert not {name.split(".")[0] for name in imported(FILES[module])} & FRAMEWORKS
