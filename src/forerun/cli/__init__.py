@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -22,7 +22,6 @@ _EPILOG = (
     "Exit codes: 0 done, 1 failed inside forerun, 2 something given is wrong, 130 interrupted. "
     "FORERUN_DEBUG=1 shows the traceback of a failure."
 )
-_DATA, _MODEL, _START = "Runs", "Model", "Start here"
 
 app = typer.Typer(
     name="forerun",
@@ -32,14 +31,18 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-app.command("demo", rich_help_panel=_START)(demo.demo)
-app.command("import", rich_help_panel=_DATA)(import_.import_)
-app.command("show", rich_help_panel=_DATA)(show.show)
-app.command("fit", rich_help_panel=_MODEL)(fit.fit)
-app.command("predict", rich_help_panel=_MODEL)(predict.predict)
-app.command("explain", rich_help_panel=_MODEL)(explain.explain)
-app.command("suggest", rich_help_panel=_MODEL)(suggest.suggest)
-app.command("report", rich_help_panel=_MODEL)(report.report)
+VERBS: dict[str, tuple[Callable[..., None], str]] = {
+    "demo": (demo.demo, "Start here"),
+    "import": (import_.import_, "Runs"),
+    "show": (show.show, "Runs"),
+    "fit": (fit.fit, "Model"),
+    "predict": (predict.predict, "Model"),
+    "explain": (explain.explain, "Model"),
+    "suggest": (suggest.suggest, "Model"),
+    "report": (report.report, "Model"),
+}
+for _name, (_verb, _panel) in VERBS.items():
+    app.command(_name, rich_help_panel=_panel)(_verb)
 
 
 def _version(wanted: bool) -> None:

@@ -31,7 +31,9 @@ OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 StudyPath = Annotated[
     Path, typer.Argument(metavar="STUDY", help="The study file.", show_default=False)
 ]
-Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of text.")]
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print one JSON document instead of text.")
+]
 Target = Annotated[
     str,
     typer.Option("--target", metavar="NAME", help="The measured column: seconds, memory, joules …"),

@@ -52,11 +52,13 @@ def fit(
     Prints the formula, the error on held-out runs beside a log-log straight line and a random
     forest, and what matters most. Held out are, in turn, random runs and the largest runs.
     """
-    from forerun.modelling.kept import fit_kept
     from forerun.study import Study
 
+    weight = _strength(strength)
     with Study.open(study) as opened:
         column = target_of(opened, target)
+        from forerun.modelling.kept import fit_kept  # late: a wrong study is refused at once
+
         with working(f"fitting {column}"):
             fitted = fit_kept(
                 opened,
@@ -65,7 +67,7 @@ def fit(
                 refit=refit,
                 expression=expression,
                 loss=loss,
-                strength=_strength(strength),
+                strength=weight,
                 random_state=seed,
             )
         if not fitted.new:

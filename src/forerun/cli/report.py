@@ -33,12 +33,13 @@ def report(
     Measured against predicted, scaling curves with their intervals, the contribution of each
     factor, residuals, the formula and how far to trust it.
     """
-    from forerun.report import gather, write_figures, write_page
     from forerun.study import Study
 
     with Study.open(study) as opened:
         column = target_of(opened, target)
         page = output or study.with_suffix(".html")
+        from forerun.report import gather, write_figures, write_page  # late: it takes its time
+
         with working("drawing the report"):
             findings = gather(opened, column)
             write_page(findings, page)

@@ -34,7 +34,6 @@ def suggest(
     json: Json = False,
 ) -> None:
     """Suggest the runs that would teach the model most for their cost."""
-    from forerun.modelling.suggest import suggest as suggestions
     from forerun.study import Study
 
     if runs < 1:
@@ -44,6 +43,8 @@ def suggest(
     with Study.open(study) as opened:
         column = target_of(opened, target)
         names = opened.space.names
+        from forerun.modelling.suggest import suggest as suggestions  # late: it takes its time
+
         with working("looking for the most telling runs"):
             found = suggestions(opened, runs=runs, budget_seconds=budget, target=column)
     total = sum(one.seconds for one in found)

@@ -63,6 +63,8 @@ def fit_kept(
     `compare` adds the error on held-out runs beside the peers'. What is fitted or compared is kept.
     """
     settings = {**DEFAULTS, **settings}
+    # Taken before the runs are read: a run that comes in between makes the model stale, not wrong.
+    digest = study.digest(target)
     found = None if refit else kept(study, target)
     if found is None or found.settings != settings:
         found = _fit(study, target, settings)
@@ -71,7 +73,7 @@ def fit_kept(
     if compare:
         table = study.table(target)
         found = replace(found, held_out=tuple(held_out(table, target, study.space)))
-    _keep(study, found)
+    _keep(study, found, digest)
     return found
 
 
@@ -98,11 +100,11 @@ def _fit(study: Study, target: str, settings: Mapping[str, Any]) -> KeptModel:
     return KeptModel(model, target, len(table), dict(settings), (), "", new=True)
 
 
-def _keep(study: Study, fitted: KeptModel) -> None:
+def _keep(study: Study, fitted: KeptModel, digest: str) -> None:
     document = {
         "model": fitted.model.to_dict(),
         "runs": fitted.runs,
         "settings": dict(fitted.settings),
         "held_out": [asdict(row) for row in fitted.held_out],
     }
-    study.save_model(fitted.target, document, study.digest(fitted.target))
+    study.save_model(fitted.target, document, digest)

@@ -103,4 +103,4 @@ def _spaced(values: np.ndarray, log: bool) -> bool:
 
 def _finite(values: Sequence[float]) -> np.ndarray:
     made = np.asarray(values, dtype=float)
-    return made[np.isfinite(made)]
+    return np.compress(np.isfinite(made), made)

@@ -72,8 +72,8 @@ def _node(node: ast.expr, binding: int = 0) -> str:
             return _subscript(node)
         case ast.Call(func=function, args=arguments):
             name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
-            inner = "<mo>,</mo>".join(_node(argument) for argument in arguments)
-            return f"<mrow>{_name(name)}{_bracketed(inner)}</mrow>"
+            listed = "<mo>,</mo>".join(_node(argument) for argument in arguments)
+            return f"<mrow>{_name(name)}{_bracketed(listed)}</mrow>"
     raise ValueError(f"no MathML for {type(node).__name__}")
 
 

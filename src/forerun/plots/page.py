@@ -26,25 +26,36 @@ def measured_figure(
     axis = target_axis([*rows["measured"], *rows["predicted"]], target, unit, log=True)
     figure = go.Figure()
     figure.add_scatter(
-        x=[axis.low, axis.high], y=[axis.low, axis.high], mode="lines", hoverinfo="skip",
-        line={"color": colours.quiet, "width": 1, "dash": "dot"}, showlegend=False,
-    )  # fmt: skip
+        x=[axis.low, axis.high],
+        y=[axis.low, axis.high],
+        mode="lines",
+        hoverinfo="skip",
+        line={"color": colours.quiet, "width": 1, "dash": "dot"},
+        showlegend=False,
+    )
     for inside, name, colour, bar in (
         (True, "interval holds the run", colours.accent, colours.soft),
         (False, "outside the interval", colours.second, colours.second_soft),
     ):
         part = rows[rows["inside"] == inside]
         figure.add_scatter(
-            x=part["predicted"].tolist(), y=part["measured"].tolist(), mode="markers", name=name,
+            x=part["predicted"].tolist(),
+            y=part["measured"].tolist(),
+            mode="markers",
+            name=name,
             marker={"color": colour, "size": 7, "opacity": 0.85},
             error_x={
-                "type": "data", "symmetric": False, "thickness": 1.5, "width": 0, "color": bar,
+                "type": "data",
+                "symmetric": False,
+                "thickness": 1.5,
+                "width": 0,
+                "color": bar,
                 "array": (part["high"] - part["predicted"]).clip(lower=0).tolist(),
                 "arrayminus": (part["predicted"] - part["low"]).clip(lower=0).tolist(),
             },
             customdata=_run_texts(part, points, target, unit),
             hovertemplate="%{customdata}<extra></extra>",
-        )  # fmt: skip
+        )
     _dress(figure, colours, height=460)
     _axes(figure, _titled(axis, "predicted"), _titled(axis, "measured"))
     return figure
@@ -66,14 +77,21 @@ def scaling_figure(
     figure = go.Figure()
     _interval_band(figure, curve, colours)
     figure.add_scatter(
-        x=runs["value"].tolist(), y=runs["moved"].tolist(), mode="markers", name="runs",
-        marker={"color": colours.dot, "size": 5}, hoverinfo="skip",
-    )  # fmt: skip
+        x=runs["value"].tolist(),
+        y=runs["moved"].tolist(),
+        mode="markers",
+        name="runs",
+        marker={"color": colours.dot, "size": 5},
+        hoverinfo="skip",
+    )
     figure.add_scatter(
-        x=curve["value"].tolist(), y=curve["formula"].tolist(), mode="lines",
-        name="formula alone", hoverinfo="skip",
+        x=curve["value"].tolist(),
+        y=curve["formula"].tolist(),
+        mode="lines",
+        name="formula alone",
+        hoverinfo="skip",
         line={"color": colours.second, "width": 1.5, "dash": "dot"},
-    )  # fmt: skip
+    )
     _prediction_line(figure, curve, factor, target, unit, colours)
     if mark_lowest:
         _mark_lowest(figure, curve, target, unit, colours)
@@ -90,11 +108,17 @@ def contributions_figure(table: pd.DataFrame, colours: Colours = LIGHT) -> go.Fi
     for scope, colour in (("intrinsic", colours.second), ("extrinsic", colours.accent)):
         part = table[table["scope"] == scope]
         figure.add_bar(
-            x=part["contribution"].tolist(), y=[_plain(name) for name in part["factor"]],
-            orientation="h", name=scope, marker={"color": colour}, width=0.62,
-            text=[percent(share) for share in part["contribution"]], textposition="outside",
-            cliponaxis=False, hoverinfo="skip",
-        )  # fmt: skip
+            x=part["contribution"].tolist(),
+            y=[_plain(name) for name in part["factor"]],
+            orientation="h",
+            name=scope,
+            marker={"color": colour},
+            width=0.62,
+            text=[percent(share) for share in part["contribution"]],
+            textposition="outside",
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
     _dress(figure, colours, height=90 + 34 * len(table))
     names = [_plain(name) for name in table["factor"]]
     figure.update_yaxes(categoryorder="array", categoryarray=names, showgrid=False, zeroline=False)
@@ -112,11 +136,14 @@ def residuals_figure(
     rows = drawn(rows)
     figure = go.Figure()
     figure.add_scatter(
-        x=rows["predicted"].tolist(), y=rows["ratio"].tolist(), mode="markers",
+        x=rows["predicted"].tolist(),
+        y=rows["ratio"].tolist(),
+        mode="markers",
         marker={"color": colours.accent, "size": 6, "opacity": 0.75},
         customdata=_run_texts(rows, points, target, unit),
-        hovertemplate="%{customdata}<extra></extra>", showlegend=False,
-    )  # fmt: skip
+        hovertemplate="%{customdata}<extra></extra>",
+        showlegend=False,
+    )
     _dress(figure, colours, height=300, top=12)
     x = target_axis(rows["predicted"].tolist(), target, unit, log=True)
     _axes(figure, _titled(x, "predicted"), ratio_axis(rows["ratio"].tolist()))
@@ -138,16 +165,26 @@ def factor_residuals_figure(
     marker = {"color": colours.accent, "size": 5, "opacity": 0.6}
     if numeric:
         figure.add_scatter(
-            x=values.tolist(), y=rows["ratio"].tolist(), mode="markers", marker=marker,
-            hovertemplate="× %{y:.2f} at %{x}<extra></extra>", showlegend=False,
-        )  # fmt: skip
+            x=values.tolist(),
+            y=rows["ratio"].tolist(),
+            mode="markers",
+            marker=marker,
+            hovertemplate="× %{y:.2f} at %{x}<extra></extra>",
+            showlegend=False,
+        )
     else:
         for level in values.value_counts().index[:_LEVELS]:
             figure.add_box(
-                y=rows.loc[values == level, "ratio"].tolist(), name=_plain(_short(level)),
-                marker=marker, line={"color": colours.accent, "width": 1.2}, fillcolor=colours.soft,
-                boxpoints="outliers", showlegend=False, hoverinfo="y", yhoverformat=".2f",
-            )  # fmt: skip
+                y=rows.loc[values == level, "ratio"].tolist(),
+                name=_plain(_short(level)),
+                marker=marker,
+                line={"color": colours.accent, "width": 1.2},
+                fillcolor=colours.soft,
+                boxpoints="outliers",
+                showlegend=False,
+                hoverinfo="y",
+                yhoverformat=".2f",
+            )
     _dress(figure, colours, height=230, top=12)
     y = ratio_axis(rows["ratio"].tolist(), title="")
     if numeric:
@@ -161,34 +198,40 @@ def factor_residuals_figure(
 
 def _interval_band(figure: go.Figure, curve: pd.DataFrame, colours: Colours) -> None:
     figure.add_scatter(
-        x=[*curve["value"], *curve["value"][::-1]], y=[*curve["high"], *curve["low"][::-1]],
-        fill="toself", fillcolor=colours.soft, line={"width": 0}, mode="lines",
-        hoverinfo="skip", name="interval",
-    )  # fmt: skip
+        x=[*curve["value"], *curve["value"][::-1]],
+        y=[*curve["high"], *curve["low"][::-1]],
+        fill="toself",
+        fillcolor=colours.soft,
+        line={"width": 0},
+        mode="lines",
+        hoverinfo="skip",
+        name="interval",
+    )
 
 
 def _prediction_line(
     figure: go.Figure, curve: pd.DataFrame, factor: str, target: str, unit: str, colours: Colours
 ) -> None:
+    columns = curve[["value", "predicted", "low", "high"]].to_numpy(float).tolist()
     texts = [
-        f"{_plain(factor)} {number(row.value, 6)}: {amount(row.predicted, target, unit)}"
-        f"<br>{between(row.low, row.high, target, unit)}"
-        for row in curve.itertuples()
+        f"{_plain(factor)} {number(value, 6)}: {amount(predicted, target, unit)}"
+        f"<br>{between(low, high, target, unit)}"
+        for value, predicted, low, high in columns
     ]
-    seen = ~curve["beyond"]
-    # The dashed part begins at the last measured value, so that the line does not break.
-    for part, dash in (
-        (seen, "solid"),
-        (curve["beyond"] | seen.shift(-1, fill_value=True).eq(False) & seen, "dash"),
-    ):
+    last = curve.loc[~curve["beyond"], "value"].max()
+    # The dashed part begins where the solid one ends, so that the line does not break.
+    for part, dash in ((curve["value"] <= last, "solid"), (curve["value"] >= last, "dash")):
         chosen = curve[part]
         figure.add_scatter(
-            x=chosen["value"].tolist(), y=chosen["predicted"].tolist(), mode="lines",
+            x=chosen["value"].tolist(),
+            y=chosen["predicted"].tolist(),
+            mode="lines",
             line={"color": colours.accent, "width": 2.2, "dash": dash},
-            name="prediction", showlegend=dash == "solid",
+            name="prediction",
+            showlegend=dash == "solid",
             customdata=np.asarray(texts, dtype=object)[part.to_numpy()].tolist(),
             hovertemplate="%{customdata}<extra></extra>",
-        )  # fmt: skip
+        )
 
 
 def _mark_lowest(
@@ -196,11 +239,14 @@ def _mark_lowest(
 ) -> None:
     best = curve[curve["lowest"]].iloc[0]
     figure.add_scatter(
-        x=[best["value"]], y=[best["predicted"]], mode="markers", name="lowest",
+        x=[best["value"]],
+        y=[best["predicted"]],
+        mode="markers",
+        name="lowest",
         marker={"color": colours.accent, "size": 12, "symbol": "circle-open", "line_width": 2.5},
         hovertemplate=f"lowest: {amount(best['predicted'], target, unit)}"
         f" at {number(best['value'], 6)}<extra></extra>",
-    )  # fmt: skip
+    )
 
 
 def _shade_beyond(figure: go.Figure, curve: pd.DataFrame, x: Axis, colours: Colours) -> None:
@@ -208,9 +254,16 @@ def _shade_beyond(figure: go.Figure, curve: pd.DataFrame, x: Axis, colours: Colo
         start = float(curve.loc[~curve["beyond"], "value"].max())
         figure.add_vrect(x0=start, x1=x.high, fillcolor=colours.beyond, line_width=0, layer="below")
         figure.add_annotation(
-            x=1, xref="paper", xanchor="right", y=1, yref="paper", yanchor="top",
-            text="not measured", showarrow=False, font={"size": 11, "color": colours.quiet},
-        )  # fmt: skip
+            x=1,
+            xref="paper",
+            xanchor="right",
+            y=1,
+            yref="paper",
+            yanchor="top",
+            text="not measured",
+            showarrow=False,
+            font={"size": 11, "color": colours.quiet},
+        )
 
 
 def _line_at_one(figure: go.Figure, colours: Colours) -> None:
@@ -220,22 +273,36 @@ def _line_at_one(figure: go.Figure, colours: Colours) -> None:
 def _dress(figure: go.Figure, colours: Colours, height: int, top: int = 34) -> None:
     """No frame, quiet grid, the legend above: the same dress for every figure."""
     figure.update_layout(
-        template="none", height=height, autosize=True, dragmode=False, bargap=0.3,
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        template="none",
+        height=height,
+        autosize=True,
+        dragmode=False,
+        bargap=0.3,
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
         font={"family": _FONT, "size": 13, "color": colours.ink},
         margin={"l": 62, "r": 14, "t": top, "b": 46},
         legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "font": {"size": 12}},
         hoverlabel={"align": "left", "font": {"family": _FONT, "size": 13}},
-    )  # fmt: skip
+    )
     quiet = {"color": colours.quiet, "size": 12}
     figure.update_xaxes(
-        gridcolor=colours.line, zeroline=False, tickfont=quiet, automargin=True, title_font=quiet,
-        linecolor=colours.line, title_standoff=10,
-    )  # fmt: skip
-    figure.update_yaxes(
-        gridcolor=colours.line, zeroline=False, tickfont=quiet, automargin=True, title_font=quiet,
+        gridcolor=colours.line,
+        zeroline=False,
+        tickfont=quiet,
+        automargin=True,
+        title_font=quiet,
+        linecolor=colours.line,
         title_standoff=10,
-    )  # fmt: skip
+    )
+    figure.update_yaxes(
+        gridcolor=colours.line,
+        zeroline=False,
+        tickfont=quiet,
+        automargin=True,
+        title_font=quiet,
+        title_standoff=10,
+    )
 
 
 def _axes(figure: go.Figure, x: Axis, y: Axis) -> None:
@@ -262,11 +329,12 @@ def _titled(axis: Axis, word: str) -> Axis:
 def _run_texts(rows: pd.DataFrame, points: pd.DataFrame, target: str, unit: str) -> list[str]:
     """What a pointer on each run shows: measured, predicted, and its point."""
     at = points.loc[rows.index].to_dict("records")
+    columns = rows[["measured", "predicted", "low", "high"]].to_numpy(float).tolist()
     return [
-        f"<b>measured {amount(row.measured, target, unit)}</b><br>"
-        f"predicted {amount(row.predicted, target, unit)}"
-        f" ({between(row.low, row.high, target, unit)})<br>{_point_text(point)}"
-        for row, point in zip(rows.itertuples(), at, strict=True)
+        f"<b>measured {amount(measured, target, unit)}</b><br>"
+        f"predicted {amount(predicted, target, unit)}"
+        f" ({between(low, high, target, unit)})<br>{_point_text(point)}"
+        for (measured, predicted, low, high), point in zip(columns, at, strict=True)
     ]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WIDTH = 3.5  # inches, one column of a two-column page
 _BAND = (43 / 255, 95 / 255, 199 / 255, 0.15)
 _DOT = (29 / 255, 36 / 255, 51 / 255, 0.35)
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 8,
     "axes.labelsize": 8,
@@ -57,7 +57,7 @@ def measured_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
     """Measured against predicted, both logarithmic, with the interval of each prediction."""
     rows = drawn(rows)
     axis = target_axis([*rows["measured"], *rows["predicted"]], target, unit, log=True)
-    with _canvas(WIDTH, WIDTH * 0.86) as axes:
+    with _canvas(WIDTH, WIDTH * 0.86) as (figure, axes):
         axes.plot([axis.low, axis.high], [axis.low, axis.high], color=LIGHT.quiet, lw=0.6, ls=":")
         for inside, colour in ((True, LIGHT.accent), (False, LIGHT.second)):
             part = rows[rows["inside"] == inside]
@@ -77,7 +77,7 @@ def measured_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
             )
         axes.legend(loc="upper left", handletextpad=0.2, borderaxespad=0.2)
         _place(axes, axis, axis, x_word="predicted", y_word="measured")
-        return axes.figure
+        return figure
 
 
 def scaling_figure(
@@ -92,7 +92,7 @@ def scaling_figure(
     """One factor's curve with its interval; dashed and shaded where nothing was measured."""
     x = factor_axis(ticked(curve, runs), factor, factor_unit)
     y = target_axis(curve_reach(curve, runs), target, unit)
-    with _canvas(WIDTH, WIDTH * 0.68) as axes:
+    with _canvas(WIDTH, WIDTH * 0.68) as (figure, axes):
         axes.fill_between(
             curve["value"], curve["low"], curve["high"], color=_BAND, lw=0, label="interval"
         )
@@ -110,13 +110,13 @@ def scaling_figure(
             _mark_lowest(axes, curve, target, unit)
         axes.legend(loc="best", handlelength=1.6)
         _place(axes, x, y)
-        return axes.figure
+        return figure
 
 
 def contributions_figure(table: pd.DataFrame) -> Figure:
     """A bar a factor, longest on top."""
     table = table.head(20).iloc[::-1]
-    with _canvas(WIDTH, 0.5 + 0.22 * len(table)) as axes:
+    with _canvas(WIDTH, 0.5 + 0.22 * len(table)) as (figure, axes):
         colours = [
             LIGHT.second if scope == "intrinsic" else LIGHT.accent for scope in table["scope"]
         ]
@@ -128,20 +128,20 @@ def contributions_figure(table: pd.DataFrame) -> Figure:
         axes.spines["bottom"].set_visible(False)
         axes.tick_params(axis="y", length=0, labelcolor=LIGHT.ink)
         axes.set_xlabel("share of the variation")
-        return axes.figure
+        return figure
 
 
 def residuals_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
     """Measured over predicted, against predicted."""
     rows = drawn(rows)
     x = target_axis(rows["predicted"].tolist(), target, unit, log=True)
-    with _canvas(WIDTH, WIDTH * 0.62) as axes:
+    with _canvas(WIDTH, WIDTH * 0.62) as (figure, axes):
         axes.axhline(1, color=LIGHT.quiet, lw=0.6, ls=":")
         axes.plot(
             rows["predicted"], rows["ratio"], "o", ms=2.4, color=LIGHT.accent, alpha=0.8, mew=0
         )
         _place(axes, x, ratio_axis(rows["ratio"].tolist()), x_word="predicted")
-        return axes.figure
+        return figure
 
 
 def _mark_lowest(axes: Axes, curve: pd.DataFrame, target: str, unit: str) -> None:
@@ -182,15 +182,15 @@ def _place(axes: Axes, x: Axis, y: Axis, x_word: str = "", y_word: str = "") -> 
 
 
 @contextmanager
-def _canvas(width: float, height: float) -> Iterator[Any]:
-    """The axes of a new figure that no window system and no global state knows of."""
+def _canvas(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """A new figure and its axes, of which no window system and no global state knows."""
     with _style():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
-        yield figure.add_subplot()
+        yield figure, figure.add_subplot()
 
 
 @contextmanager

@@ -10,7 +10,8 @@ import pandas as pd
 
 if TYPE_CHECKING:
     from forerun.factors import Space, Value
-    from forerun.modelling import Explanation, PerformanceModel
+    from forerun.modelling.estimator import PerformanceModel
+    from forerun.modelling.explain import Explanation
 
 MANY = 1000  # above so many runs one split stands for the cross-validation
 MOST = 20_000  # no more runs than this are used to judge the model, for the time it takes
