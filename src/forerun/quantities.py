@@ -66,10 +66,12 @@ def scale_of(value: float, target: str, unit: str = "") -> tuple[float, str]:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: 0.4 %, 6.1 %, 12 %, 140 %."""
+    """A share as a percentage: < 0.1 %, 6.1 %, 12 %, 99.7 %, 140 %."""
     value = 100 * share
-    digits = 1 if abs(value) < 1 else 2 if abs(value) < 99.5 else 3
-    return f"{number(value, digits)} %"
+    if 0 < value < 0.05:
+        return "< 0.1 %"
+    fine = value != 0 and (abs(value) < 9.95 or 99 < value < 99.95)
+    return f"{value:.{int(fine)}f} %"
 
 
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:

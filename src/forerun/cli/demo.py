@@ -131,9 +131,14 @@ def _type(*words: str) -> None:
     """Show a command as a user would type it, and run it."""
     from forerun.cli import app
 
-    _say("$ " + shlex.join(["forerun", *words]), style="bold cyan")
+    to = results()
+    to.print()
+    # The terminal breaks the line itself: so it can still be copied whole.
+    to.print("$ " + shlex.join(["forerun", *words]), style="bold cyan", soft_wrap=True)
     app(words, prog_name="forerun", standalone_mode=False)
 
 
-def _say(text: str, style: str = "") -> None:
-    results().print(f"\n{text}\n", style=style)
+def _say(text: str) -> None:
+    to = results()
+    to.print()
+    to.print(text)

@@ -48,14 +48,15 @@ def explain(study: StudyPath, target: Target = "seconds", json: Json = False) ->
 
 
 def _workers(effect: WorkersEffect, target: str) -> str:
+    from forerun.cli.tables import words
+
     best, now, limit = (
         amount(value, target, unit_of(target))
         for value in (effect.at_best, effect.at_reference, effect.limit)
     )
-    where = ", ".join(f"{shown(n)} {shown(v)}" for n, v in effect.reference.items())
     return (
         f"{shown(effect.name)}: lowest at {number(effect.best, 6)} ({best}, now {now});"
-        f" more of them never take it below {limit}. At {where}."
+        f" more of them never take it below {limit}. At {words(effect.reference)}."
     )
 
 

@@ -105,7 +105,7 @@ def _print(study: Study, fitted: KeptModel) -> None:
     to.print(effects(explanation, fitted.target, to.width, most=8))
     for line in fitted.model.notes_:
         to.print(f"note: {line}")
-    to.print(f"\nnext: {next_predict(study, fitted.target)}")
+    to.print(f"\nnext: {next_predict(study, fitted.target)}", soft_wrap=True)
 
 
 def _strength(text: str) -> float | str:

@@ -181,7 +181,14 @@ def _print_table(
     unit = unit_of(target)
     varied = [name for name in points.columns if points[name].nunique() > 1]
     held = f"{percent(coverage)} interval"
-    made = table(*varied, target, held, "formula", "", numeric=(*varied, target, held, "formula"))
+    made = table(
+        *varied,
+        target,
+        held,
+        "formula",
+        "",
+        numeric=(*points.select_dtypes("number"), target, held, "formula"),
+    )
     for answer in answers:
         marks = [] if answer["feasible"] else ["may run out of memory"]
         marks += ["extrapolates"] if answer["cautions"] else []

@@ -12,7 +12,6 @@ from forerun.cli.common import (
     Target,
     print_json,
     results,
-    shown,
     table,
     target_of,
     working,
@@ -34,6 +33,7 @@ def suggest(
     json: Json = False,
 ) -> None:
     """Suggest the runs that would teach the model most for their cost."""
+    from forerun.cli.tables import words
     from forerun.study import Study
 
     if runs < 1:
@@ -42,7 +42,6 @@ def suggest(
         raise InputError("--budget", budget, "a positive number of seconds")
     with Study.open(study) as opened:
         column = target_of(opened, target)
-        names = opened.space.names
         from forerun.modelling.suggest import suggest as suggestions  # late: it takes its time
 
         with working("looking for the most telling runs"):
@@ -63,13 +62,10 @@ def suggest(
             {"study": str(study), "target": column, "suggestions": listed, "total_seconds": total}
         )
         return
-    made = table(*names, "time", "90 % interval", "gain", numeric=("time", "90 % interval", "gain"))
+    made = table("time", "90 % interval", "gain", "run", numeric=("time", "90 % interval", "gain"))
     for one in found:
         made.add_row(
-            *(shown(one.point[name]) for name in names),
-            seconds(one.seconds),
-            between(one.low, one.high),
-            percent(one.gain),
+            seconds(one.seconds), between(one.low, one.high), percent(one.gain), words(one.point)
         )
     to = results()
     to.print(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from forerun.cli.common import shown, table
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from forerun.factors import Factor
+    from forerun.factors import Factor, Value
     from forerun.modelling.explain import Explanation, FactorEffect
     from forerun.modelling.held_out import HeldOut
     from forerun.study import Study
@@ -94,6 +94,11 @@ def span(factor: Factor, seen: Sequence[float | str]) -> str:
         return f"{text} {factor.unit}".strip()
     names = sorted({shown(value) for value in seen})
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def words(point: Mapping[str, Value]) -> str:
+    """A point as running text: `batch 64, activation relu`."""
+    return ", ".join(f"{shown(name)} {shown(value)}" for name, value in point.items())
 
 
 def _bar(share: float, width: int) -> str:

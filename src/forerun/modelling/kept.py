@@ -78,7 +78,7 @@ def fit_kept(
 
 
 def model_of(study: Study, target: str = "seconds") -> KeptModel:
-    """The study's model, whatever its settings; fitted with the default ones where there is none."""
+    """The study's model, whatever its settings; fitted by default where there is none."""
     return kept(study, target) or fit_kept(study, target, compare=False)
 
 

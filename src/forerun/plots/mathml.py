@@ -8,6 +8,7 @@ from html import escape
 from forerun.quantities import number
 
 _SIGNS = {ast.Add: "+", ast.Sub: "−"}
+_LISTED = 6  # levels of a category that are listed inside the formula
 _TIGHT, _LOOSE = 2, 1  # how strongly a node binds: a product, a sum
 
 
@@ -116,10 +117,22 @@ def _power(base: ast.expr, exponent: ast.expr) -> str:
 def _subscript(node: ast.Subscript) -> str:
     """`x["name"]` is the column `name`; a table of levels is a constant of its factor."""
     if isinstance(node.value, ast.Dict):
-        return f"<msub><mi>c</mi>{_node(node.slice)}</msub>"
+        return _levels(node.value, node.slice)
     if isinstance(node.slice, ast.Constant):
         return _node(node.slice)
     return f"<msub>{_node(node.value)}{_node(node.slice)}</msub>"
+
+
+def _levels(levels: ast.Dict, factor: ast.expr) -> str:
+    """A brace with each level's constant, or a symbol where that would be a long list."""
+    if len(levels.keys) > _LISTED or None in levels.keys:
+        return f"<msub><mi>c</mi>{_node(factor)}</msub>"
+    rows = "".join(
+        f"<mtr><mtd>{_node(value)}</mtd><mtd>{_node(key)}</mtd></mtr>"
+        for key, value in zip(levels.keys, levels.values, strict=True)
+        if key is not None
+    )
+    return f'<mrow><mo stretchy="true">{{</mo><mtable>{rows}</mtable></mrow>'
 
 
 def _number(value: float) -> str:

@@ -267,7 +267,7 @@ def _shade_beyond(figure: go.Figure, curve: pd.DataFrame, x: Axis, colours: Colo
 
 
 def _line_at_one(figure: go.Figure, colours: Colours) -> None:
-    figure.add_hline(y=1, line={"color": colours.quiet, "width": 1, "dash": "dot"}, layer="below")
+    figure.add_hline(y=1, line={"color": colours.quiet, "width": 1, "dash": "dot"})
 
 
 def _dress(figure: go.Figure, colours: Colours, height: int, top: int = 34) -> None:
