@@ -230,6 +230,7 @@ def test_a_factor_survives_json(factor: Factor) -> None:
         ({"name": "x", "values": [1, math.nan]}, "factor x: found nan, expected a finite number"),
         ({"name": "x", "colour": 1}, "factor field: found colour, expected one of name, kind"),
         ({"kind": "numeric"}, "factor: found no name, expected a name"),
+        ({"name": ["x"]}, "factor name: found ['x'], expected a text"),
         ({"name": "variant"}, "factor variant: found numbers, expected categories"),
         (
             {"name": "gpus", "kind": "categorical", "role": "workers"},

@@ -67,21 +67,22 @@ def described(space: Space) -> str:
 
 def row_of(space: Space, run: Run) -> tuple[str, ...]:
     """The row of a run that fits the space; FactorError or InputError if it does not."""
-    values = dict(run.point)
-    variant = run.variant
+    point, variant = run.point, run.variant
     if VARIANT in space:
-        told = values.setdefault(VARIANT, variant)
+        told = point.get(VARIANT, variant)
         if variant and told != variant:
             raise FactorError(f"factor {VARIANT}", told, f"the run's own, {variant}")
         variant = str(told)
-    space.check(values, levels=False)
-    values.pop(VARIANT, None)
+        space.check({**point, VARIANT: told}, levels=False)
+        point = Point({name: value for name, value in point.items() if name != VARIANT})
+    else:
+        space.check(point, levels=False)
     for name in run.measures:
         if name in space:
             raise InputError(f"measure {name}", "a factor of that name", "another name")
     return (
         run.uid,
-        Point(values).key,
+        point.key,
         variant,
         run.status,
         as_json(run.measures),

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from numbers import Real
 from typing import Any, cast
 
@@ -17,13 +18,15 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 def normalised(where: str, raw: object) -> Value:
     """The value in its one form: whole numbers as int, other numbers as float, the rest as text."""
+    if type(raw) is int and -_WHOLE <= raw <= _WHOLE:  # by far the most frequent
+        return raw
+    if isinstance(raw, str):
+        return printable(where, raw)
     if getattr(raw, "shape", None) == ():  # a NumPy scalar
         raw = cast(Any, raw).item()
     if isinstance(raw, bool):
         return "true" if raw else "false"
-    if isinstance(raw, str):
-        return printable(where, raw)
-    if not isinstance(raw, Real):
+    if not isinstance(raw, float | Real):
         raise FactorError(where, repr(raw), "a number or a text")
     try:
         number = float(raw)
@@ -48,7 +51,14 @@ def printable(where: str, text: object, error: type[InputError] = FactorError) -
 
 def checked_name(name: object) -> str:
     """The name itself; FactorError if it could not be typed as `-f name=value`."""
-    if not isinstance(name, str) or not name or name != name.strip() or "=" in name:
+    if not isinstance(name, str):
+        raise FactorError("factor name", repr(name), "a text")
+    return _checked(name)
+
+
+@lru_cache(maxsize=1024)  # the same few names come with every point
+def _checked(name: str) -> str:
+    if not name or name != name.strip() or "=" in name:
         raise FactorError("factor name", name, "a name without '=' or spaces around it")
     return printable("factor name", name)
 

@@ -239,9 +239,10 @@ class Space(Mapping[str, Factor]):
         A numeric value may lie off the grid. A level must be one of the factor's, where it lists
         any, unless `levels` is false.
         """
-        self._check_names(point)
-        for name, factor in self.items():
-            value = point[name]
+        values = point._values if isinstance(point, Point) else point  # a dict is quicker
+        self._check_names(values)
+        for name, factor in self._factors.items():
+            value = values[name]
             if isinstance(value, str) != (factor.kind == "categorical"):
                 wanted = "a number" if factor.kind == "numeric" else "a level, as text"
                 raise FactorError(f"factor {name}", repr(value), wanted)
@@ -249,6 +250,8 @@ class Space(Mapping[str, Factor]):
                 one_of(f"factor {name}", value, [str(level) for level in factor.values])
 
     def _check_names(self, values: Mapping[str, object]) -> None:
+        if values.keys() == self._factors.keys():
+            return
         for name in self:
             if name not in values:
                 raise FactorError("point", f"no {name}", f"values for {', '.join(self)}")
