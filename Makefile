@@ -14,7 +14,7 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format bench docs clean
+.PHONY: help setup demo test lint format bench data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -36,10 +36,12 @@ format: setup  ## put the code into the one format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: setup  ## print what the README claims: make bench DATA=directory
-	@test -n "$(DATA)" || { echo "make bench needs DATA=, the directory of the benchmarks' tables (see benchmarks/README.md)" >&2; exit 2; }
+bench: data setup  ## print what the README claims: make bench DATA=directory
 	$(BIN)/python benchmarks/accuracy.py --data "$(DATA)"
 	$(BIN)/python benchmarks/fit_speed.py --data "$(DATA)"
+
+data:
+	@test -n "$(DATA)" || { echo "make bench needs DATA=, the directory that holds the benchmarks' tables" >&2; exit 2; }
 
 docs: setup  ## write the generated pages of docs/
 	$(BIN)/python docs/generate.py
