@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,7 +144,8 @@ class Study:
 
     def add_all(self, runs: Iterable[Run]) -> int:
         """Add all runs or, if one of them is refused, none; returns how many were new."""
-        runs = list(runs)
+        # A generator may itself use the study; a sequence may hold more runs than fit in memory.
+        runs = runs if isinstance(runs, Sequence) else list(runs)
         with _store.transaction(self.path, "IMMEDIATE") as db:
             space = _rows.read_space(db)
             before = db.total_changes
