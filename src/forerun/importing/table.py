@@ -16,6 +16,7 @@ from forerun.importing.runs import ImportedRuns, assemble
 from forerun.importing.text import decode
 
 _DELIMITERS = "\t,;"
+_BLOCK = 4096  # rows
 
 
 def read(path: str, options: ImportOptions, like: Space | None = None) -> ImportedRuns:
@@ -77,30 +78,38 @@ def _chain(first: str, rest: _Lines) -> Iterator[str]:
 def _columns(path: str, reader: Iterator[list[str]], lines: _Lines) -> Columns:
     header = _header(path, next(reader))
     cells: list[list[str]] = [[] for _ in header]
-    seen: list[dict[str, str]] = [{} for _ in header]
+    # One object for equal cells: a million rows of few levels stay small.
+    known: list[dict[str, str]] = [{} for _ in header]
     numbers: list[int] = []
     digests: list[bytes] = []
+    rows: list[list[str]] = []
     start = lines.number + 1
     for row in reader:
-        if len(row) != len(header):
-            if row:
-                raise TableError(
-                    f"{path} line {start}", f"{len(row)} cells", f"{len(header)}, as in the header"
-                )
-        else:
-            # One object for equal cells: a million rows of few levels stay small.
-            for text, column, known in zip(row, cells, seen, strict=True):
-                text = text.strip()
-                column.append(known.setdefault(text, text))
+        if len(row) == len(header):
+            rows.append(row)
             numbers.append(start)
             digests.append(lines.digest())
+        elif row:
+            found, expected = f"{len(row)} cells", f"{len(header)}, as in the header"
+            raise TableError(f"{path} line {start}", found, expected)
+        if len(rows) == _BLOCK:
+            _move(rows, cells, known)
         start = lines.number + 1
+    _move(rows, cells, known)
     if not numbers:
         raise TableError(path, "a header and no rows", "at least one run")
     columns = Columns(path, dict(zip(header, cells, strict=True)), numbers, digests)
     if columns.cells.pop("", None) is not None:
         columns.notes.append(f"left out, no name: column {header.index('') + 1}")
     return columns
+
+
+def _move(rows: list[list[str]], cells: list[list[str]], known: list[dict[str, str]]) -> None:
+    """A block of rows to the ends of the columns, stripped; column by column is quicker."""
+    for texts, column, seen in zip(zip(*rows, strict=True), cells, known, strict=False):
+        stripped = [text.strip() for text in texts]
+        column.extend(map(seen.setdefault, stripped, stripped))
+    rows.clear()
 
 
 def _header(path: str, names: list[str]) -> list[str]:
