@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+# Made once: `json.dumps` with options makes another for every call.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 COLUMNS = "uid, point, variant, status, measures, host, versions, started, source"
 
 
 def as_json(document: object) -> str:
     """Compact JSON; ValueError for NaN and infinity, which JSON has no word for."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _ENCODER.encode(document)
 
 
 def write_space(db: sqlite3.Connection, space: Space) -> None:
@@ -87,7 +89,7 @@ def row_of(space: Space, run: Run) -> tuple[str, ...]:
         run.status,
         as_json(run.measures),
         run.host,
-        as_json(run.versions),
+        as_json(run.versions) if run.versions else "{}",
         run.started,
         run.source,
     )

@@ -26,6 +26,8 @@ Scope = Literal["intrinsic", "extrinsic"]
 
 VARIANT = "variant"  # the factor that says which of a study's commands ran
 
+# Made once: `json.dumps` with options makes another for every call.
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 _MOST_GRID_VALUES = 64  # distinct values of a table's column that are kept as a grid
 
 
@@ -116,9 +118,7 @@ class Point(Mapping[str, Value]):
     def key(self) -> str:
         """The canonical form: JSON with sorted names."""
         if self._key is None:
-            self._key = json.dumps(
-                self._values, sort_keys=True, ensure_ascii=False, separators=(",", ":")
-            )
+            self._key = _ENCODER.encode(self._values)
         return self._key
 
     @classmethod
