@@ -1,16 +1,24 @@
-"""Write the generated pages of this directory: `python docs/generate.py`.
+"""Write what is generated in this directory: `python docs/generate.py`.
 
-docs/reference/cli.md is what `forerun --help` and the `--help` of every verb print.
+docs/reference/cli.md is what `forerun --help` and the `--help` of every verb print. In
+docs/tutorial.md every line that starts with `$` is really run, and its output is put below it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
+import tempfile
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-CLI = Path(__file__).parent / "reference" / "cli.md"
+DOCS = Path(__file__).parent
+CLI = DOCS / "reference" / "cli.md"
+TUTORIAL = DOCS / "tutorial.md"
+TERMINAL = {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
 _HEAD = """# Command line
 
 Results go to standard output; progress, notes and warnings go to standard error. Every verb has
@@ -24,6 +32,9 @@ Results go to standard output; progress, notes and warnings go to standard error
 | 130 | interrupted |
 
 """
+_BLOCK = re.compile(r"```console\n(.*?)```\n", re.DOTALL)
+# The commands of a tutorial are those of this Python, whatever else is installed.
+_SHELL = 'forerun() { "$PYTHON" -m forerun "$@"; }; python() { "$PYTHON" "$@"; }; '
 
 
 def cli_page() -> str:
@@ -35,6 +46,39 @@ def cli_page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
+def commands(text: str) -> list[str]:
+    """The lines of a page that a reader types."""
+    blocks = "".join(_BLOCK.findall(text))
+    return [line.removeprefix("$ ") for line in blocks.splitlines() if line.startswith("$ ")]
+
+
+def typed(command: str, directory: Path) -> str:
+    """What a command prints, on both streams; CalledProcessError if it fails."""
+    done = subprocess.run(
+        ["bash", "-c", _SHELL + command],
+        cwd=directory,
+        env={**os.environ, **TERMINAL, "PYTHON": sys.executable},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+
+def with_output(text: str) -> str:
+    """The page with the output of each command below it."""
+    with tempfile.TemporaryDirectory() as directory:
+        return _BLOCK.sub(
+            lambda block: (
+                "```console\n"
+                + "".join(f"$ {c}\n{typed(c, Path(directory))}" for c in commands(block[0]))
+                + "```\n"
+            ),
+            text,
+        )
+
+
 def _section(title: str, words: list[str]) -> str:
     return f"## {title}\n\n```text\n{_help(words)}\n```\n"
 
@@ -42,7 +86,7 @@ def _section(title: str, words: list[str]) -> str:
 def _help(words: list[str]) -> str:
     from forerun.cli import main
 
-    os.environ |= {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
+    os.environ |= TERMINAL
     with redirect_stdout(StringIO()) as printed:
         main([*words, "--help"])
     lines = [line.rstrip() for line in printed.getvalue().splitlines()]
@@ -50,5 +94,5 @@ def _help(words: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    CLI.parent.mkdir(parents=True, exist_ok=True)
     CLI.write_text(cli_page(), encoding="utf-8")
+    TUTORIAL.write_text(with_output(TUTORIAL.read_text(encoding="utf-8")), encoding="utf-8")

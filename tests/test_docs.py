@@ -32,3 +32,12 @@ def test_the_page_of_the_command_line_is_up_to_date(
 def test_every_verb_is_documented(verb: str) -> None:
     for page in ("cli.md", "json.md"):
         assert f"\n## forerun {verb}\n" in (DOCS / "reference" / page).read_text(encoding="utf-8")
+
+
+def test_every_line_of_the_tutorial_runs(generate: ModuleType, tmp_path: Path) -> None:
+    lines = generate.commands((DOCS / "tutorial.md").read_text(encoding="utf-8"))
+    verbs = [line.split()[1] for line in lines if line.startswith("forerun ")]
+    assert verbs == ["import", "show", "fit", "predict", "predict", "report", "suggest"]
+    for line in lines:
+        generate.typed(line, tmp_path)
+    assert (tmp_path / "runs.html").exists()
