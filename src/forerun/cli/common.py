@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forerun.errors import ForerunWarning, InputError, one_line
+from forerun.errors import ExtrapolationWarning, ForerunWarning, InputError, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,6 +48,7 @@ def guarded(call: Callable[[], int | None]) -> int:
         warnings.showwarning = _show_warning
         warnings.simplefilter("default" if _debugging() else "ignore")
         warnings.simplefilter("always", ForerunWarning)
+        warnings.simplefilter("ignore", ExtrapolationWarning)  # verbs print the cautions themselves
         try:
             return call() or OK
         except InputError as error:
@@ -146,6 +147,8 @@ def study_model(study: Study, target: str) -> KeptModel:
         note(f"{study.path}: {reason}: fitting {target} first")
         with working(f"fitting {target}"):
             found = model_of(study, target)
+        for line in found.model.notes_:
+            warn(line)
     return found
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from forerun.errors import InputError
+from forerun.errors import DataWarning, InputError
 from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.held_out import HeldOut, held_out
 from forerun.quantities import unit_of
@@ -96,7 +97,9 @@ def _fit(study: Study, target: str, settings: Mapping[str, Any]) -> KeptModel:
     )
     failures = study.failures()
     failed = failures[failures["status"] == "out_of_memory"].drop(columns="status")
-    model.fit(table[list(space.names)], table[target], failed=failed if len(failed) else None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # `notes_` has them, and is kept
+        model.fit(table[list(space.names)], table[target], failed=failed if len(failed) else None)
     return KeptModel(model, target, len(table), dict(settings), (), "", new=True)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+
+from forerun.errors import ForerunWarning
 
 if TYPE_CHECKING:
     from forerun.factors import Space, Value
@@ -19,6 +23,15 @@ DRAWN = 1500  # no figure draws more runs than this: the page has to stay light
 BEYOND = 2.0  # curves go on to this multiple of the largest measured value
 
 
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Figures leave the measured range on purpose and fit to parts of it: no warnings for that."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForerunWarning)
+        yield
+
+
+@_silent()
 def measured(
     model: PerformanceModel, table: pd.DataFrame, target: str, coverage: float = 0.9
 ) -> pd.DataFrame:
@@ -26,7 +39,7 @@ def measured(
 
     One row a run, with its index in `table`. Columns: `measured`, `predicted`, `low`, `high`,
     `inside` (the interval holds the run) and `ratio` (measured over predicted). Repeats of one
-    point are held out together.
+    point are held out together; a run whose level no other point has is left out.
     """
     from sklearn.base import clone
 
@@ -34,7 +47,8 @@ def measured(
         table = table.sample(MOST, random_state=0)
     points, seen = table.drop(columns=target), table[target]
     parts = []
-    for train, test in _folds(points):
+    for train, held in _folds(points):
+        test = held[_known_levels(points.iloc[held], points.iloc[train])]
         fitted = clone(model).fit(points.iloc[train], seen.iloc[train])
         part = pd.DataFrame({"measured": seen.iloc[test]})
         part["predicted"] = fitted.predict(points.iloc[test])
@@ -58,6 +72,7 @@ def reference(table: pd.DataFrame, space: Space) -> dict[str, Value]:
     return chosen
 
 
+@_silent()
 def scaling(
     model: PerformanceModel,
     table: pd.DataFrame,
@@ -89,6 +104,7 @@ def scaling(
     )
 
 
+@_silent()
 def moved_runs(
     model: PerformanceModel, table: pd.DataFrame, target: str, factor: str, at: Mapping[str, Value]
 ) -> pd.DataFrame:
@@ -180,6 +196,13 @@ def at_point(table: pd.DataFrame, at: Mapping[str, Value], count: int) -> pd.Dat
     names = [column for column in table.columns if column in at]
     made = pd.DataFrame({name: [at[name]] * count for name in names})
     return made.astype({name: table[name].dtype for name in names})
+
+
+def _known_levels(asked: pd.DataFrame, seen: pd.DataFrame) -> np.ndarray:
+    """Which rows have no level that the rest of the runs has never had."""
+    categories = asked.select_dtypes(exclude="number").columns
+    known = [asked[name].isin(seen[name]).to_numpy() for name in categories]
+    return np.asarray(np.logical_and.reduce([np.ones(len(asked), bool), *known]), bool)
 
 
 def _folds(factors: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
