@@ -72,8 +72,8 @@ def fit_kept(
     elif found.held_out or not compare:
         return found
     if compare:
-        table = study.table(target)
-        found = replace(found, held_out=tuple(held_out(table, target, study.space)))
+        errors = held_out(study.table(target), target, study.space, **found.settings)
+        found = replace(found, held_out=tuple(errors))
     _keep(study, found, digest)
     return found
 

@@ -1,0 +1,298 @@
+"""The default model: a readable formula, and a smooth correction that does not extrapolate.
+
+Inside the measured range the prediction is the geometric mean of four members, each a formula with
+its own correction. Outside it is the single-term member alone: where several terms add up, the
+fastest growing one takes over outside, with an exponent learnt where it was minor.
+
+The formula that people read is chosen by cross-validation that also holds out the largest runs,
+and has to earn its terms. Errors on held-out runs also set the width of the intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forerun.modelling.columns import Array, Codes, Columns, Mask
+from forerun.modelling.correction import (
+    Correction,
+    Place,
+    Seen,
+    Smoothness,
+    condition,
+    hyperparameters,
+)
+from forerun.modelling.expression import Design, Phases
+from forerun.modelling.intervals import Intervals
+from forerun.modelling.phases import Data, Kind, again, several, simple, single
+from forerun.modelling.terms import tidy
+
+FORMULA_ROWS = 20_000  # runs that a formula is fitted to; more would not change its digits
+CORRECTION_ROWS = 1_500  # runs that the correction remembers
+SCALE_ROWS = 300  # runs that its lengths are learnt from
+CHECK_ROWS = 400  # runs that cross-validation is done on
+CHUNK = 4_096  # points predicted at a time, so that memory stays bounded
+FADE = 0.3  # standard deviations outside, over which the members other than the first fade
+
+MEMBERS: tuple[tuple[Kind, Smoothness], ...] = (
+    ("single", "matern5"),
+    ("single", "matern3"),
+    ("simple", "matern5"),
+    ("double", "matern5"),
+)
+# What a formula must be better by, in log error, to be preferred to a simpler one
+HANDICAP: dict[Kind, float] = {"single": 0.0, "simple": 0.0, "double": 0.2, "triple": 0.3}
+LARGEST = 0.3  # weight of the held-out largest runs in the choice of the formula
+
+
+@dataclass(frozen=True)
+class Member:
+    """A formula with its correction."""
+
+    formula: Phases
+    correction: Correction
+
+    def log(self, model: AutoModel, phi: Array, place: Place) -> Array:
+        formula = self.formula.log(model.design, phi, place.codes)
+        return formula + self.correction.mean(model.seen, place)
+
+
+@dataclass(frozen=True)
+class AutoModel:
+    """Everything that a fitted default model consists of."""
+
+    columns: Columns
+    centre: float  # mean log of the target; formulas are relative to it
+    kind: Kind
+    formula: Phases
+    members: tuple[Member, ...]
+    seen: Seen
+    intervals: Intervals
+
+    @property
+    def design(self) -> Design:
+        return Design(self.columns)
+
+    def log_time(self, table: pd.DataFrame) -> Array:
+        return _chunked(self._log_time, table)
+
+    def log_formula(self, table: pd.DataFrame) -> Array:
+        numbers, codes = self.columns.numbers(table), self.columns.codes(table)
+        return self.formula.log(self.design, self.design.phi(numbers, codes), codes) + self.centre
+
+    def log_deviation(self, table: pd.DataFrame) -> tuple[Array, Array]:
+        """Standard deviation of the log time of a run, and how far outside each point lies."""
+        both = _chunked(self._log_deviation, table)
+        return both[:, 0], both[:, 1:]
+
+    def _log_time(self, table: pd.DataFrame) -> Array:
+        phi, place = self._where(table)
+        logs = np.array([member.log(self, phi, place) for member in self.members])
+        return blend(logs, self.seen.edges.excess(place.numbers)) + self.centre
+
+    def _log_deviation(self, table: pd.DataFrame) -> Array:
+        phi, place = self._where(table)
+        logs = np.array([member.log(self, phi, place) for member in self.members])
+        variances = [m.correction.variance(self.seen, place) for m in self.members]
+        deviation = np.sqrt(np.mean(variances, axis=0) + logs.var(axis=0))
+        return np.column_stack([deviation, self.seen.edges.excess(place.numbers)])
+
+    def _where(self, table: pd.DataFrame) -> tuple[Array, Place]:
+        numbers, codes = self.columns.numbers(table), self.columns.codes(table)
+        return self.design.phi(numbers, codes), place_of(self.columns, numbers, codes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "columns": self.columns.to_list(),
+            "centre": self.centre,
+            "kind": self.kind,
+            "formula": self.formula.to_dict(),
+            "members": [
+                {"formula": m.formula.to_dict(), "correction": m.correction.to_dict()}
+                for m in self.members
+            ],
+            "seen": {
+                "numbers": self.seen.place.numbers.tolist(),
+                "codes": self.seen.place.codes.tolist(),
+            },
+            "intervals": self.intervals.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> AutoModel:
+        columns = Columns.from_list(document["columns"])
+        count = len(document["seen"]["numbers"])
+        place = Place(
+            np.array(document["seen"]["numbers"], float).reshape(count, len(columns.numeric)),
+            np.array(document["seen"]["codes"], np.int64).reshape(count, len(columns.levels)),
+        )
+        members = tuple(
+            Member(Phases.from_dict(m["formula"]), Correction.from_dict(m["correction"]))
+            for m in document["members"]
+        )
+        return cls(
+            columns,
+            document["centre"],
+            document["kind"],
+            Phases.from_dict(document["formula"]),
+            members,
+            Seen.of(place),
+            Intervals.from_dict(document["intervals"]),
+        )
+
+
+def fit_auto(table: pd.DataFrame, target: Array, seed: int = 0, workers: int = 1) -> AutoModel:
+    """Fit the default model to a table of factors and a positive target."""
+    columns = Columns.measured(table)
+    logs = np.log(target)
+    centre = float(logs.mean())
+    random = np.random.default_rng(seed)
+    order = random.permutation(len(logs))
+    rows = np.sort(order[:FORMULA_ROWS])
+    some = table.iloc[rows]
+    numbers, codes = columns.numbers(some), columns.codes(some)
+    design = Design(columns)
+    data = Data(design, design.phi(numbers, codes), codes, logs[rows] - centre)
+    place = place_of(columns, numbers, codes)
+
+    with ThreadPoolExecutor(workers) as pool:
+        formulas = fit_formulas(data, seed, pool.map)
+        kept = np.sort(random.permutation(len(rows))[:CORRECTION_ROWS])
+        few = kept[np.sort(random.permutation(len(kept))[:SCALE_ROWS])]
+        left = {kind: data.target - data.logs(formulas[kind]) for kind, _ in MEMBERS}
+        scales = list(
+            pool.map(lambda m: hyperparameters(place.rows(few), left[m[0]][few], m[1]), MEMBERS)
+        )
+        seen = Seen.of(place.rows(kept))
+        members = tuple(
+            Member(formulas[kind], condition(seen.place, left[kind][kept], smoothness, scale))
+            for (kind, smoothness), scale in zip(MEMBERS, scales, strict=True)
+        )
+        checks = cross_validate(data, place, formulas, scales, random, pool.map)
+    kind = choose(checks)
+    formula = tidy(formulas[kind], design)
+    intervals = Intervals.calibrated(
+        [(c.error, c.deviation, c.excess) for c in checks], len(columns.numeric)
+    )
+    return AutoModel(columns, centre, kind, formula, members, seen, intervals)
+
+
+def fit_formulas(data: Data, seed: int, each: Callable[..., Any] = map) -> dict[Kind, Phases]:
+    """One formula of each kind, on the same runs."""
+    begin, noise = single(data)
+    rest: dict[Kind, Callable[[], Phases]] = {
+        "simple": lambda: simple(data, begin),
+        "double": lambda: several(data, 2, seed, begin, noise),
+        "triple": lambda: several(data, 3, seed, begin, noise),
+    }
+    found = each(lambda kind: rest[kind](), rest)
+    return {"single": begin, **dict(zip(rest, found, strict=True))}
+
+
+def place_of(columns: Columns, numbers: Array, codes: Codes) -> Place:
+    """Numbers in standard deviations; a linear factor's already are."""
+    spreads = np.array([c.spread if c.kind == "power" else 1.0 for c in columns.numeric])
+    return Place(numbers / spreads, codes)
+
+
+def blend(logs: Array, excess: Array) -> Array:
+    """All members alike inside, the first alone outside. `logs` is (members, points)."""
+    outside = np.clip(excess.sum(1) / FADE, 0, 1)
+    result: Array = (1 - outside) * logs.mean(0) + outside * logs[0]
+    return result
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one held-out part of the runs taught."""
+
+    largest: bool  # these were the largest of one factor, not random ones
+    formulas: dict[Kind, Array]  # error of the log of each formula alone
+    error: Array  # of the whole model
+    deviation: Array
+    excess: Array
+
+
+def cross_validate(
+    data: Data,
+    place: Place,
+    formulas: dict[Kind, Phases],
+    scales: Sequence[Array],
+    random: np.random.Generator,
+    each: Callable[..., Any] = map,
+) -> list[Check]:
+    """Hold out random points, then the largest of each factor; hyperparameters stay."""
+    rows = np.sort(random.permutation(len(data.target))[:CHECK_ROWS])
+    data, place = data.rows(rows), place.rows(rows)
+    parts = held_out_parts(place, random)
+
+    def check(part: tuple[bool, Mask]) -> Check:
+        largest, test = part
+        learn, unseen = data.rows(~test), data.rows(test)
+        again_ = {kind: again(learn, kind, formula) for kind, formula in formulas.items()}
+        seen, where = Seen.of(place.rows(~test)), place.rows(test)
+        logs, variances = [], []
+        for (kind, smoothness), scale in zip(MEMBERS, scales, strict=True):
+            left = learn.target - learn.logs(again_[kind])
+            correction = condition(seen.place, left, smoothness, scale)
+            logs.append(unseen.logs(again_[kind]) + correction.mean(seen, where))
+            variances.append(correction.variance(seen, where))
+        excess = seen.edges.excess(where.numbers)
+        return Check(
+            largest,
+            {kind: unseen.target - unseen.logs(formula) for kind, formula in again_.items()},
+            unseen.target - blend(np.array(logs), excess),
+            np.sqrt(np.mean(variances, axis=0) + np.var(logs, axis=0)),
+            excess,
+        )
+
+    return list(each(check, parts))
+
+
+def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[bool, Mask]]:
+    """Five parts of the distinct points; then, for each factor, its largest values."""
+    both = np.column_stack([place.numbers, place.codes])
+    _, point = np.unique(both, axis=0, return_inverse=True)
+    point = point.ravel()
+    count = int(point.max()) + 1
+    part_of = random.permutation(count) % 5
+    parts = [(False, part_of[point] == part) for part in range(min(5, count))] if count > 2 else []
+    for values in place.numbers.T:
+        distinct = np.unique(values)
+        if len(distinct) < 3:
+            continue
+        test = values > np.quantile(values, 0.7)
+        if not 0 < np.count_nonzero(test) <= 0.5 * len(values):
+            test = values == distinct[-1]
+        if np.count_nonzero(test) <= 0.5 * len(values):
+            parts.append((True, test))
+    return [(largest, test) for largest, test in parts if np.count_nonzero(~test) >= 2]
+
+
+def choose(checks: Sequence[Check]) -> Kind:
+    """The kind of formula with the least held-out error, simpler ones preferred."""
+    if not checks:
+        return "single"
+
+    def error(kind: Kind, largest: bool) -> float:
+        found = [c for c in checks if c.largest == largest] or checks
+        errors = np.concatenate([np.abs(c.formulas[kind]) for c in found])
+        return float(np.log(errors.mean() + 1e-3))
+
+    def score(kind: Kind) -> float:
+        near, far = error(kind, False), error(kind, True)
+        return (1 - LARGEST) * near + LARGEST * far + HANDICAP[kind]
+
+    return min(HANDICAP, key=score)
+
+
+def _chunked(function: Callable[[pd.DataFrame], Array], table: pd.DataFrame) -> Array:
+    if len(table) <= CHUNK:
+        return function(table)
+    starts = range(0, len(table), CHUNK)
+    return np.concatenate([function(table.iloc[start : start + CHUNK]) for start in starts])

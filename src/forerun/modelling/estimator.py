@@ -1,0 +1,330 @@
+"""PerformanceModel: the run time (or memory, or energy) of configurations that nobody has tried."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from threadpoolctl import threadpool_limits
+
+from forerun.errors import DataWarning, ExtrapolationWarning, InputError
+from forerun.factors import guess_role
+from forerun.modelling.auto import AutoModel, fit_auto
+from forerun.modelling.checks import cautions_on, checked_target, notes_on
+from forerun.modelling.columns import Array, as_levels, is_number
+from forerun.modelling.feasibility import Boundary, fit_boundary
+from forerun.modelling.generic import Loss, Penalty
+from forerun.modelling.generic_model import GenericModel, fit_generic_model
+from forerun.modelling.terms import write
+from forerun.modelling.writing import Style
+
+if TYPE_CHECKING:
+    from forerun.modelling.explain import Explanation
+
+FORMAT = 1  # of the saved document
+LOG_LIMIT = 700.0  # exp of more overflows, of less vanishes
+
+
+class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A scikit-learn regressor for the run times of a job whose factors vary.
+
+    `intrinsic` factors are what the application does, `extrinsic` ones how it is scaled; columns
+    named in neither list are extrinsic. `expression="auto"` is a readable formula with a smooth
+    correction, `"generic"` the published expression alone; `loss`, `penalty`, `strength` (a number,
+    or "auto" for cross-validation) and `exponent_bound` belong to the latter. `roles` says which
+    factors count workers or nodes (by default their names do). `n_jobs` changes the speed only.
+    """
+
+    def __init__(
+        self,
+        *,
+        intrinsic: Sequence[str] | None = None,
+        extrinsic: Sequence[str] | None = None,
+        expression: Literal["auto", "generic"] = "auto",
+        loss: Loss = "log",
+        penalty: Penalty = "l2",
+        strength: float | Literal["auto"] = "auto",
+        exponent_bound: float = 3.0,
+        roles: Mapping[str, str] | None = None,
+        target: str = "seconds",
+        unit: str = "s",
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.intrinsic = intrinsic
+        self.extrinsic = extrinsic
+        self.expression = expression
+        self.loss = loss
+        self.penalty = penalty
+        self.strength = strength
+        self.exponent_bound = exponent_bound
+        self.roles = roles
+        self.target = target
+        self.unit = unit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, failed: pd.DataFrame | None = None) -> Self:
+        """Fit to a table of factors and the measured target.
+
+        `failed` holds points that ran out of memory: they bound what `feasible` calls feasible.
+        """
+        self._check_settings()
+        table, target = self._learn(X, y)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        # One thread: small matrices gain nothing from more, and the bits do not depend on it.
+        with threadpool_limits(1):
+            if self.expression == "auto":
+                workers = effective_n_jobs(self.n_jobs)
+                self.model_: AutoModel | GenericModel = fit_auto(table, target, seed, workers)
+            else:
+                self.model_ = fit_generic_model(
+                    table,
+                    target,
+                    [name for name in self.intrinsic or () if name in table.columns],
+                    loss=self.loss,
+                    penalty=self.penalty,
+                    strength=None if self.strength == "auto" else float(self.strength),
+                    exponent_bound=self.exponent_bound,
+                    seed=seed,
+                )
+            self.boundary_ = (
+                fit_boundary(table, failed) if failed is not None and len(failed) else None
+            )
+        self.runs_ = _remembered(table, target, seed)
+        self.notes_ = notes_on(table, self.model_.columns)
+        for note in self.notes_:
+            warnings.warn(note, DataWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The predicted target of each point."""
+        table = self._asked(X)
+        for line in self.cautions(table):
+            warnings.warn(line, ExtrapolationWarning, stacklevel=2)
+        return self._exp(self.model_.log_time(table))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Bounds that hold this share of single unseen runs."""
+        if not 0 < coverage < 1:
+            raise InputError("coverage", coverage, "a number between 0 and 1")
+        table = self._asked(X)
+        with threadpool_limits(1):
+            centre = self.model_.log_time(table)
+            half = self.model_.intervals.half_width(*self.model_.log_deviation(table), coverage)
+        return self._exp(centre - half), self._exp(centre + half)
+
+    def predict_formula(self, X: Any) -> Array:
+        """What the closed form alone says, without the correction."""
+        return self._exp(self.model_.log_formula(self._asked(X)))
+
+    def formula(self, style: Style = "text") -> str:
+        """The closed form to read ("text"), to print ("latex") or to evaluate ("python")."""
+        check_is_fitted(self)
+        if style not in ("text", "latex", "python"):
+            raise InputError("style", style, "text, latex or python")
+        model = self.model_
+        if isinstance(model, GenericModel):
+            return model.expression.formula(style, self.target)
+        return write(model.formula, model.design, model.centre, style, self.target)
+
+    def explain(self) -> Explanation:
+        """What drives the target, and how sure that is."""
+        from forerun.modelling.explain import explain
+
+        check_is_fitted(self)
+        with threadpool_limits(1):
+            return explain(self)
+
+    def cautions(self, X: Any) -> list[str]:
+        """Where these points lie outside what was measured, one line each."""
+        table = self._asked(X)
+        return cautions_on(table, self.model_.columns, self.roles_)
+
+    def feasible(self, X: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """False where runs like these ran out of memory."""
+        table = self._asked(X)
+        if self.boundary_ is None:
+            return np.ones(len(table), bool)
+        return np.asarray(self.boundary_.feasible(table), bool)
+
+    @property
+    def roles_(self) -> dict[str, str]:
+        """The role of each factor that has one: as given, else as its name says."""
+        given = dict(self.roles or {})
+        guessed = {
+            c.name: guess_role(c.name) for c in self.model_.columns.all if c.kind != "levels"
+        }
+        return {name: role for name, role in guessed.items() if role} | given
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON document; `from_dict` gives a model with the same predictions to the bit."""
+        check_is_fitted(self)
+        settings = self.get_params()
+        for name in ("intrinsic", "extrinsic"):
+            settings[name] = None if settings[name] is None else list(settings[name])
+        settings["roles"] = None if self.roles is None else dict(self.roles)
+        return {
+            "format": FORMAT,
+            "settings": settings,
+            "names": [str(name) for name in self._names()],
+            "named": hasattr(self, "feature_names_in_"),
+            "model": self.model_.to_dict(),
+            "boundary": None if self.boundary_ is None else self.boundary_.to_dict(),
+            "runs": self.runs_,
+            "notes": self.notes_,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The model that `to_dict` wrote down."""
+        if document.get("format") != FORMAT:
+            raise InputError("model, format", document.get("format"), str(FORMAT))
+        model = cls(**document["settings"])
+        kind = AutoModel if model.expression == "auto" else GenericModel
+        model.model_ = kind.from_dict(document["model"])
+        boundary = document["boundary"]
+        model.boundary_ = None if boundary is None else Boundary.from_dict(boundary)
+        model.runs_, model.notes_ = document["runs"], list(document["notes"])
+        model.n_features_in_ = len(document["names"])
+        if document["named"]:
+            model.feature_names_in_ = np.array(document["names"], dtype=object)
+        return model
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, whole or not at all."""
+        path = Path(path)
+        text = json.dumps(self.to_dict(), allow_nan=False)
+        descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(partial).replace(path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise InputError(str(path), error.strerror or "no file", "a saved model") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(str(path), type(error).__name__, "a saved model (JSON)") from None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _check_settings(self) -> None:
+        allowed = {
+            "expression": ("auto", "generic"),
+            "loss": ("log", "relative", "absolute"),
+            "penalty": ("l1", "l2"),
+        }
+        for name, values in allowed.items():
+            if getattr(self, name) not in values:
+                raise InputError(name, getattr(self, name), "one of " + ", ".join(values))
+        if self.strength != "auto" and not (
+            isinstance(self.strength, int | float) and 0 <= self.strength < np.inf
+        ):
+            raise InputError("strength", self.strength, "a number not below 0, or 'auto'")
+        if not 0 < self.exponent_bound < np.inf:
+            raise InputError("exponent_bound", self.exponent_bound, "a positive number")
+
+    def _learn(self, X: Any, y: Any) -> tuple[pd.DataFrame, Array]:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, skip_check_array=True)
+            target = np.asarray(column_or_1d(y, warn=True), float)
+            if len(target) != len(X):
+                raise InputError("y", f"{len(target)} values", f"{len(X)}, as many as rows of X")
+            table = X
+        else:
+            X, target = validate_data(self, X, y, dtype=None, y_numeric=True, ensure_min_samples=2)
+            table = self._framed(X)
+        if len(table) < 2:
+            raise InputError(
+                "X", f"{len(table)} sample(s), n_samples = {len(table)}", "at least 2 runs"
+            )
+        table = table.reset_index(drop=True)
+        self._check_scopes(list(map(str, table.columns)))
+        return _named(table), checked_target(target.astype(float), self.target)
+
+    def _check_scopes(self, names: list[str]) -> None:
+        for scope in ("intrinsic", "extrinsic"):
+            for name in getattr(self, scope) or ():
+                if name not in names:
+                    raise InputError(scope, name, "a column: " + ", ".join(names[:12]))
+        twice = set(self.intrinsic or ()) & set(self.extrinsic or ())
+        if twice:
+            raise InputError("intrinsic and extrinsic", sorted(twice)[0], "each factor in one only")
+
+    def _asked(self, X: Any) -> pd.DataFrame:
+        check_is_fitted(self)
+        if isinstance(X, pd.DataFrame):
+            missing = [n for n in self._names() if n not in set(map(str, X.columns))]
+            if hasattr(self, "feature_names_in_") and missing:
+                raise InputError("X", "no such column", f"a column {missing[0]!r}")
+            if hasattr(self, "feature_names_in_"):
+                X = X[[c for c in X.columns if str(c) in set(self._names())]][
+                    list(self.feature_names_in_)
+                ]
+            validate_data(self, X, reset=False, skip_check_array=True)
+            table = X
+        else:
+            table = self._framed(validate_data(self, X, reset=False, dtype=None))
+        table = _named(table.reset_index(drop=True))
+        self.model_.columns.check(table)
+        return table
+
+    def _framed(self, X: Any) -> pd.DataFrame:
+        return pd.DataFrame(np.asarray(X), columns=self._names()).infer_objects()
+
+    def _names(self) -> list[str]:
+        if hasattr(self, "feature_names_in_"):
+            return [str(name) for name in self.feature_names_in_]
+        return [f"x{place}" for place in range(self.n_features_in_)]
+
+    @staticmethod
+    def _exp(logs: Array) -> Array:
+        return np.exp(np.clip(logs, -LOG_LIMIT, LOG_LIMIT))
+
+
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    names = [str(name) for name in table.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise InputError("X", f"two columns {twice!r}", "one column a factor")
+    return table.set_axis(names, axis=1)
+
+
+def _remembered(table: pd.DataFrame, target: Array, seed: int, most: int = 1000) -> dict[str, Any]:
+    """Runs that a saved model keeps, to explain itself by: all of them, or a random thousand."""
+    rows = np.sort(np.random.default_rng(seed).permutation(len(table))[:most])
+    factors = {
+        str(name): values.astype(float).tolist()
+        if is_number(values)
+        else as_levels(values).tolist()
+        for name, values in table.iloc[rows].items()
+    }
+    return {"factors": factors, "target": target[rows].tolist(), "count": len(table)}

@@ -1,0 +1,182 @@
+"""The default expression: a sum of product terms ("phases") times the levels of large categories.
+
+    t(x) = sum_k exp(theta_k . phi(x)) * prod_c level_c(x)
+
+`phi(x)` holds 1, the transformed numeric factors and an indicator for each level of the small
+categories, so that a term is `a * batch^p * gpus^q * level`. Logarithms of such sums are smooth
+and their derivatives cheap: d log t / d theta_k = (share of term k) * phi(x). The constants are
+found by damped Gauss-Newton steps, many problems (starts, folds) at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forerun.modelling.columns import Array, Codes, Columns
+
+SMALL_CATEGORIES = 40  # levels, all categories together, that may differ from term to term
+TAIL = 4.0  # degrees of freedom of the Student-t noise: one run in twenty may be an outlier
+
+
+class Design:
+    """Which part of a table goes where: `phi` for the terms, level codes for the rest."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.inner: list[int] = []  # places of the small categories among the categories
+        self.outer: list[int] = []  # and of the large ones
+        room = SMALL_CATEGORIES
+        for place, column in sorted(
+            enumerate(columns.levels), key=lambda item: len(item[1].levels)
+        ):
+            room -= len(column.levels)
+            (self.inner if room >= 0 else self.outer).append(place)
+        self.inner.sort()
+        self.outer.sort()
+        # (name, level) of each column of phi; "" is the constant
+        self.labels: list[tuple[str, str]] = [("", "")]
+        self.labels += [(column.name, "") for column in columns.numeric]
+        for place in self.inner:
+            self.labels += [(columns.levels[place].name, v) for v in columns.levels[place].levels]
+
+    @property
+    def width(self) -> int:
+        return len(self.labels)
+
+    @property
+    def powers(self) -> slice:
+        return slice(1, 1 + len(self.columns.numeric))
+
+    def phi(self, numbers: Array, codes: Codes) -> Array:
+        parts = [np.ones((len(numbers), 1)), numbers]
+        for place in self.inner:
+            count = len(self.columns.levels[place].levels)
+            parts.append((codes[:, [place]] == np.arange(count)).astype(float))
+        return np.hstack(parts)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A fitted sum of product terms. `theta` is (terms, width); `outer` the shared log levels."""
+
+    theta: Array
+    outer: tuple[Array, ...] = ()
+
+    def log(self, design: Design, phi: Array, codes: Codes) -> Array:
+        return log_sum(phi, self.theta)[0] + self.shared(design, codes)
+
+    def shared(self, design: Design, codes: Codes) -> Array:
+        total = np.zeros(len(codes))
+        for place, effects in zip(design.outer, self.outer, strict=True):
+            total += effects[codes[:, place]]
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"theta": self.theta.tolist(), "outer": [effects.tolist() for effects in self.outer]}
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Phases:
+        return cls(
+            np.array(document["theta"], float), tuple(np.array(e, float) for e in document["outer"])
+        )
+
+
+def log_sum(phi: Array, theta: Array) -> tuple[Array, Array]:
+    """log of the sum of terms, and each term's share of it."""
+    exponents = phi @ theta.T
+    top = exponents.max(axis=1, keepdims=True)
+    parts = np.exp(exponents - top)
+    total = parts.sum(axis=1, keepdims=True)
+    return (np.log(total) + top)[:, 0], parts / total
+
+
+def solve(
+    phi: Array,
+    target: Array,
+    weights: Array,
+    start: Array,
+    mean: Array,
+    precision: Array,
+    steps: int = 60,
+    tolerance: float = 1e-7,
+) -> tuple[Array, Array]:
+    """Minimise sum w (target - log t)^2 + sum precision (theta - mean)^2, B problems at once.
+
+    `weights` is (B, n), `start` (B, terms, width); `mean` and `precision` broadcast to `start`.
+    Returns the constants and costs. Levenberg-Marquardt damping, one factor a problem.
+    """
+    problems, terms, width = start.shape
+    mean, precision = np.broadcast_to(mean, start.shape), np.broadcast_to(precision, start.shape)
+    flat = precision.reshape(problems, -1)
+    diagonal = np.arange(terms * width)
+
+    def evaluate(theta: Array) -> tuple[Array, Array, Array]:
+        exponents = np.einsum("nq,bkq->bnk", phi, theta)
+        top = exponents.max(axis=2, keepdims=True)
+        parts = np.exp(exponents - top)
+        total = parts.sum(axis=2, keepdims=True)
+        residual = target - (np.log(total) + top)[:, :, 0]
+        cost = (weights * residual**2).sum(1) + (precision * (theta - mean) ** 2).sum((1, 2))
+        return residual, parts / total, np.where(np.isfinite(cost), cost, np.inf)
+
+    theta = start.copy()
+    residual, share, cost = evaluate(theta)
+    damping, busy = np.full(problems, 1e-2), np.ones(problems, bool)
+    for _ in range(steps):
+        slope = (share[:, :, :, None] * phi[None, :, None, :]).reshape(problems, len(phi), -1)
+        scaled = slope * weights[:, :, None]
+        normal = np.matmul(scaled.transpose(0, 2, 1), slope)
+        normal[:, diagonal, diagonal] += flat
+        gradient = np.matmul(scaled.transpose(0, 2, 1), residual[:, :, None])[:, :, 0]
+        gradient -= (precision * (theta - mean)).reshape(problems, -1)
+        normal[:, diagonal, diagonal] *= 1 + damping[:, None]
+        normal[:, diagonal, diagonal] += 1e-10
+        step = np.linalg.solve(normal, gradient[:, :, None])[:, :, 0]
+        # a term whose share vanishes has a flat direction: keep its steps sane
+        tried = theta + np.clip(step, -3, 3).reshape(theta.shape)
+        residual_, share_, cost_ = evaluate(tried)
+        better = (cost_ < cost) & busy
+        settled = better & (cost - cost_ <= tolerance * cost)
+        theta[better], residual[better], share[better] = (
+            tried[better],
+            residual_[better],
+            share_[better],
+        )
+        cost = np.where(better, cost_, cost)
+        damping = np.where(better, np.maximum(damping / 5, 1e-9), damping * 4)
+        busy &= ~settled & (damping < 1e8)
+        if not busy.any():
+            break
+    return theta, cost
+
+
+def tail_weights(residual: Array, scale: float) -> Array:
+    """Weights of Student-t noise: a run far off its prediction counts less."""
+    return (TAIL + 1) / (TAIL + (residual / scale) ** 2)
+
+
+def spread_of(residual: Array) -> float:
+    """A standard deviation that outliers do not move, never below 0.1 %."""
+    return max(1.4826 * float(np.median(np.abs(residual))), 1e-3)
+
+
+def pooled_levels(residual: Array, codes: Codes, count: int, pull: float = 1.0) -> Array:
+    """The mean residual of each level, pulled towards 0 as if `pull` more runs had said 0."""
+    total = np.bincount(codes, weights=residual, minlength=count)
+    effects: Array = total / (np.bincount(codes, minlength=count) + pull)
+    return effects
+
+
+def prior(terms: int, width: int, noise: float, scale: float) -> tuple[Array, Array]:
+    """Mean and precision (in units of the noise) of the constants of `terms` terms.
+
+    Exponents and log levels are N(0, scale^2); the constants of several terms N(-1, 4), for they
+    share the (centred) total; the single constant is free.
+    """
+    mean, precision = np.zeros((terms, width)), np.full((terms, width), (noise / scale) ** 2)
+    precision[:, 0] = 1e-8 if terms == 1 else (noise / 2.0) ** 2
+    mean[:, 0] = 0.0 if terms == 1 else -1.0
+    return mean, precision

@@ -1,0 +1,214 @@
+"""Fitting sums of product terms: one term, a few free ones, or simple ones from a grid.
+
+A single term is a robust ridge regression on logarithms. Free terms are found from several starts.
+Simple terms have exponents from a short list (0, 1/2, 1 and the like) and coefficients that are
+not negative, solved for at once: nature likes them, and they extrapolate well.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import nnls
+
+from forerun.modelling.columns import Array, Codes
+from forerun.modelling.expression import (
+    Design,
+    Phases,
+    log_sum,
+    pooled_levels,
+    prior,
+    solve,
+    spread_of,
+    tail_weights,
+)
+
+Kind = Literal["single", "simple", "double", "triple"]
+
+SCALE = 1.0  # prior standard deviation of an exponent
+MOST_PRODUCTS = 800  # candidate simple terms
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a fit sees: the design, its rows, and the centred log of the target."""
+
+    design: Design
+    phi: Array
+    codes: Codes
+    target: Array
+
+    def rows(self, keep: Any) -> Data:
+        return Data(self.design, self.phi[keep], self.codes[keep], self.target[keep])
+
+    def logs(self, formula: Phases) -> Array:
+        return formula.log(self.design, self.phi, self.codes)
+
+
+def again(data: Data, kind: Kind, formula: Phases) -> Phases:
+    """The same kind of formula fitted to other runs; free terms start from the given ones."""
+    if kind == "single":
+        return single(data)[0]
+    if kind == "simple":
+        return simple(data, single(data)[0])
+    target = data.target - formula.shared(data.design, data.codes)
+    residual = target - log_sum(data.phi, formula.theta)[0]
+    noise = spread_of(residual)
+    mean, precision = prior(len(formula.theta), data.design.width, noise, SCALE)
+    weights = tail_weights(residual, noise)
+    theta, _ = solve(data.phi, target, weights[None], formula.theta[None], mean, precision, 15)
+    return Phases(theta[0], formula.outer)
+
+
+def single(data: Data, rounds: int = 3) -> tuple[Phases, float]:
+    """One product term, robustly; and the spread of what it leaves."""
+    theta = np.zeros((1, 1, data.design.width))
+    weights, noise = np.ones_like(data.target), 0.3
+    outer = no_levels(data)
+    for _ in range(rounds):
+        mean, precision = prior(1, data.design.width, noise, SCALE)
+        offset = Phases(theta[0], outer).shared(data.design, data.codes)
+        theta, _ = solve(data.phi, data.target - offset, weights[None], theta, mean, precision, 3)
+        outer = fit_levels(data, theta[0], outer)
+        residual = data.target - Phases(theta[0], outer).log(data.design, data.phi, data.codes)
+        freedom = max(len(residual) - len(data.design.columns.numeric) - 1, 1)
+        noise = spread_of(residual) * float(np.sqrt(len(residual) / freedom))
+        weights = tail_weights(residual, noise)
+    return Phases(theta[0], outer), noise
+
+
+def several(data: Data, terms: int, seed: int, begin: Phases, noise: float) -> Phases:
+    """`terms` free product terms, the best of several starts around the single term."""
+    random = np.random.default_rng(seed)
+    mean, precision = prior(terms, data.design.width, noise, SCALE)
+    starts = np.repeat(begin.theta[None], 8, axis=0).repeat(terms, axis=1)
+    starts[:, :, 0] -= np.log(terms)
+    starts += random.normal(0, 0.5, starts.shape)
+    outer = begin.outer
+    target = data.target - begin.shared(data.design, data.codes)
+    few = random.permutation(len(target))[:400]
+    many, _ = solve(data.phi[few], target[few], np.ones((8, len(few))), starts, mean, precision, 40)
+    full = np.ones((3, len(target)))
+    costs = [
+        float(
+            ((target - log_sum(data.phi, one)[0]) ** 2).sum()
+            + (precision * (one - mean) ** 2).sum()
+        )
+        for one in many
+    ]
+    theta = many[np.argsort(costs)[:3]]
+    theta, cost = solve(data.phi, target, full, theta, mean, precision, 40)
+    theta = theta[[int(np.argmin(cost))]]
+    for _ in range(2):
+        residual = target - log_sum(data.phi, theta[0])[0]
+        weights = tail_weights(residual, max(spread_of(residual), noise / 4))
+        theta, _ = solve(data.phi, target, weights[None], theta, mean, precision, 10)
+        outer = fit_levels(data, theta[0], outer)
+        target = data.target - Phases(theta[0], outer).shared(data.design, data.codes)
+    return Phases(theta[0], outer)
+
+
+def simple(data: Data, begin: Phases, most: int = 6) -> Phases:
+    """A few terms with simple exponents; levels multiply all of them alike."""
+    powers = data.phi[:, data.design.powers]
+    grid = products(begin.theta[0, data.design.powers])
+    candidates = np.exp(np.clip(powers @ grid.T, -200, 200))
+    levels = begin.theta[0].copy()
+    levels[: powers.shape[1] + 1] = 0.0
+    outer = begin.outer
+    inner = data.phi @ levels
+    weights = np.ones_like(data.target)
+    chosen = np.ones(len(grid), bool)
+    for round_ in range(5):
+        shared = Phases(levels[None], outer).shared(data.design, data.codes)
+        wanted = np.exp(np.clip(data.target - inner - shared, -200, 200))
+        coefficients = np.zeros(len(grid))
+        scaled = candidates[:, chosen] * (np.sqrt(weights) / wanted)[:, None]
+        size = np.sqrt((scaled**2).sum(0)) + 1e-300
+        solution, _ = nnls(scaled / size, np.sqrt(weights), maxiter=30 * scaled.shape[1])
+        coefficients[chosen] = solution / size
+        total = np.maximum(candidates @ coefficients, 1e-200)
+        residual = data.target - np.log(total) - shared
+        levels = inner_levels(data, residual, levels)
+        inner = data.phi @ levels
+        outer = fit_residual_levels(data, residual - inner + shared, outer)
+        residual = residual - inner
+        weights = tail_weights(residual, spread_of(residual))
+        if round_ >= 1:  # then keep the terms that carry most of the time
+            share = (candidates * coefficients / total[:, None]).mean(0)
+            chosen = share >= max(0.01, np.sort(share)[-min(most, len(share))])
+    kept = np.flatnonzero(coefficients > 0)
+    theta = np.repeat(levels[None], len(kept), axis=0)
+    theta[:, 0] = np.log(coefficients[kept])
+    theta[:, data.design.powers] = grid[kept]
+    return Phases(theta, outer)
+
+
+def products(slopes: Array) -> Array:
+    """Exponents of the candidate terms, along the way that the single term says time goes."""
+    choices: list[tuple[float, ...]] = []
+    for slope in slopes:
+        if abs(slope) > 1.3:
+            steps: tuple[float, ...] = (0.0, 1.0, 2.0)
+        elif abs(slope) < 0.05:
+            steps = (0.0, 1.0)
+        else:
+            steps = (0.0, 0.5, 1.0)
+        choices.append(tuple(float(np.sign(slope) or 1.0) * step for step in steps))
+    if not choices:
+        return np.zeros((1, 0))
+    while np.prod([len(c) for c in choices]) > MOST_PRODUCTS:
+        # the weakest factor that still has a choice of three gets two; then none
+        sizes = [len(c) for c in choices]
+        weakest = min(
+            (i for i in range(len(choices)) if sizes[i] == max(sizes)), key=lambda i: abs(slopes[i])
+        )
+        choices[weakest] = (
+            (0.0, choices[weakest][-1]) if sizes[weakest] == 3 else (float(slopes[weakest]),)
+        )
+    return np.array(list(itertools.product(*choices)))
+
+
+def no_levels(data: Data) -> tuple[Array, ...]:
+    """Shared levels that change nothing."""
+    return tuple(
+        np.zeros(len(data.design.columns.levels[place].levels)) for place in data.design.outer
+    )
+
+
+def fit_levels(data: Data, theta: Array, outer: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The shared levels of large categories, given the terms."""
+    return fit_residual_levels(data, data.target - log_sum(data.phi, theta)[0], outer)
+
+
+def fit_residual_levels(
+    data: Data, residual: Array, outer: tuple[Array, ...], rounds: int = 3
+) -> tuple[Array, ...]:
+    """The shared levels of large categories, one category after the other."""
+    effects = [one.copy() for one in outer]
+    if not effects:
+        return outer
+    rest = residual - Phases(np.zeros((1, 1)), tuple(effects)).shared(data.design, data.codes)
+    for _ in range(rounds if len(effects) > 1 else 1):
+        for number, place in enumerate(data.design.outer):
+            codes = data.codes[:, place]
+            rest = rest + effects[number][codes]
+            effects[number] = pooled_levels(rest, codes, len(effects[number]))
+            rest = rest - effects[number][codes]
+    return tuple(effects)
+
+
+def inner_levels(data: Data, residual: Array, levels: Array) -> Array:
+    """The small categories' levels, as multipliers that all simple terms share."""
+    first = data.design.powers.stop
+    updated = levels.copy()
+    for place in data.design.inner:
+        last = first + len(data.design.columns.levels[place].levels)
+        hot = data.phi[:, first:last]
+        rest = residual - data.phi @ updated + hot @ updated[first:last]
+        updated[first:last] = pooled_levels(rest, data.codes[:, place], last - first, 0.5)
+        first = last
+    return updated

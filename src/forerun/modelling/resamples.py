@@ -1,0 +1,110 @@
+"""How stable a formula's constants are: refits to bootstrap resamples of the runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import nnls
+
+from forerun.modelling.auto import AutoModel
+from forerun.modelling.columns import Array
+from forerun.modelling.expression import Phases, log_sum, prior, solve, spread_of, tail_weights
+from forerun.modelling.generic import design_from, fit_resamples
+from forerun.modelling.phases import SCALE, Data, single
+from forerun.modelling.terms import constants
+
+if TYPE_CHECKING:
+    from forerun.modelling.estimator import PerformanceModel
+
+RESAMPLES = 60
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """Each constant's value, and its values over the resamples; likewise the elasticities."""
+
+    values: dict[str, float]
+    over: dict[str, Array]
+    elasticities: dict[str, Array]
+
+    def spread(self, name: str, value: float) -> tuple[float, float]:
+        found = self.over.get(name, np.array([value]))
+        low, high = np.quantile(found, [0.05, 0.95])
+        return float(min(low, value)), float(max(high, value))
+
+
+def resampled_constants(model: PerformanceModel, table: pd.DataFrame, measured: Array) -> Resamples:
+    """Refit the formula to resamples of the remembered runs."""
+    fitted = model.model_
+    if isinstance(fitted, AutoModel):
+        return _of_phases(fitted, table, measured)
+    design = design_from(
+        fitted.columns, table, [n for n in model.intrinsic or () if n in table.columns]
+    )
+    resamples = fit_resamples(
+        design, np.exp(measured), loss=model.loss, penalty=model.penalty,
+        strength=fitted.strength, exponent_bound=model.exponent_bound, count=RESAMPLES,
+    )  # fmt: skip
+    listed = [one.constants() for one in resamples]
+    values = fitted.expression.constants()
+    return Resamples(values, {n: np.array([one.get(n, 0.0) for one in listed]) for n in values}, {})
+
+
+def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resamples:
+    design, columns = fitted.design, fitted.columns
+    codes = columns.codes(table)
+    phi = design.phi(columns.numbers(table), codes)
+    data = Data(design, phi, codes, measured - fitted.centre)
+    random = np.random.default_rng(0)
+    count = len(measured)
+    drawn = random.multinomial(count, np.full(count, 1 / count), RESAMPLES).astype(float)
+    refit = _simple if fitted.kind == "simple" else _free
+    thetas = refit(fitted.formula, data, drawn)
+    values = constants(fitted.formula, design, fitted.centre)
+    listed = [
+        constants(Phases(theta, fitted.formula.outer), design, fitted.centre) for theta in thetas
+    ]
+    over = {name: np.array([one.get(name, 0.0) for one in listed]) for name in values}
+    elasticities = {}
+    for place, column in enumerate(columns.numeric, start=1):
+        if column.kind == "power":
+            shares = [log_sum(phi, theta)[1].mean(0) for theta in thetas]
+            elasticities[column.name] = np.array(
+                [share @ theta[:, place] for share, theta in zip(shares, thetas, strict=True)]
+            )
+    return Resamples(values, over, elasticities)
+
+
+def _free(formula: Phases, data: Data, drawn: Array) -> list[Array]:
+    """All exponents and coefficients anew, from where they are."""
+    target = data.target - formula.shared(data.design, data.codes)
+    residual = target - log_sum(data.phi, formula.theta)[0]
+    noise = single(data)[1]  # as in the fit itself
+    mean, precision = prior(len(formula.theta), data.design.width, noise, SCALE)
+    precision = precision + np.where(formula.theta == 0, 1e6, 0.0)  # what was left out stays out
+    weights = drawn * tail_weights(residual, max(spread_of(residual), noise / 4))
+    found: list[Array] = []
+    for start in range(0, len(weights), 10):  # ten at a time: memory stays bounded
+        some = weights[start : start + 10]
+        begin = np.repeat(formula.theta[None], len(some), axis=0)
+        found += list(solve(data.phi, target, some, begin, mean, precision, 12)[0])
+    return [np.where(formula.theta == 0, 0.0, theta) for theta in found]
+
+
+def _simple(formula: Phases, data: Data, drawn: Array) -> list[Array]:
+    """The coefficients anew; the simple exponents stay."""
+    target = data.target - formula.shared(data.design, data.codes)
+    terms = np.exp(np.clip(data.phi @ formula.theta.T - target[:, None], -200, 200))
+    residual = -np.log(np.maximum(terms.sum(1), 1e-200))
+    weights = tail_weights(residual, spread_of(residual))
+    found = []
+    for one in drawn:
+        root = np.sqrt(one * weights)
+        multiples, _ = nnls(terms * root[:, None], root)
+        theta = formula.theta.copy()
+        theta[:, 0] += np.log(np.maximum(multiples, 1e-12))
+        found.append(theta)
+    return found

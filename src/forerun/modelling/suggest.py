@@ -1,0 +1,143 @@
+"""Which runs to measure next: those that lower the expected error most for what they cost."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from forerun.errors import ForerunWarning, InputError
+from forerun.factors import Point, Space
+from forerun.modelling.auto import AutoModel, place_of
+from forerun.modelling.columns import Array
+from forerun.modelling.correction import FIXED, Place, distances, kernel
+from forerun.modelling.kept import model_of
+
+if TYPE_CHECKING:
+    from forerun.modelling.estimator import PerformanceModel
+    from forerun.study import Study
+
+CANDIDATES = 400  # points considered
+JUDGED = 400  # points whose expected error is to fall
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A run worth measuring."""
+
+    point: Point
+    seconds: float
+    low: float
+    high: float
+    gain: float  # share of the model's expected squared error that this run takes away
+
+
+def suggest(
+    study: Study,
+    runs: int = 5,
+    budget_seconds: float | None = None,
+    target: str = "seconds",
+    random_state: int = 0,
+) -> list[Suggestion]:
+    """Up to `runs` points of the study's space that would teach the model most for their cost.
+
+    Each is chosen as if those before it were measured already; a point may come twice where noise
+    is what is left to learn.
+    """
+    if runs < 1:
+        raise InputError("runs", runs, "a whole number of at least 1")
+    model = model_of(study, target).model
+    cost = model if target == "seconds" else _model_of_cost(study)
+    space = study.space
+    points = space.sample(CANDIDATES, random_state)
+    table = _table(points, space)
+    ok = model.feasible(table)
+    points = [point for point, fine in zip(points, ok, strict=True) if fine]
+    if not points:
+        return []
+    table = table[ok].reset_index(drop=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ForerunWarning)
+        seconds = cost.predict(table) if cost is not None else np.ones(len(points))
+        low, high = model.predict_interval(table) if cost is model else (seconds, seconds)
+        if cost is not None and cost is not model:
+            low, high = cost.predict_interval(table)
+    judged = _table(space.sample(JUDGED, random_state + 1), space)
+    chosen = _choose(model, table, judged, seconds, runs, budget_seconds)
+    return [
+        Suggestion(points[i], float(seconds[i]), float(low[i]), float(high[i]), gain)
+        for i, gain in chosen
+    ]
+
+
+def _model_of_cost(study: Study) -> PerformanceModel | None:
+    """The model of the seconds, where another column is being learnt."""
+    return model_of(study, "seconds").model if "seconds" in study.targets() else None
+
+
+def _choose(
+    model: PerformanceModel,
+    table: pd.DataFrame,
+    judged: pd.DataFrame,
+    seconds: Array,
+    runs: int,
+    budget: float | None,
+) -> list[tuple[int, float]]:
+    """Greedy choice by expected reduction of variance a second."""
+    covariance, prior, noise = _covariances(model, table, judged)
+    chosen: list[tuple[int, float]] = []
+    left = np.inf if budget is None else budget
+    total = float(prior[len(table) :].sum()) or 1.0
+    for _ in range(runs):
+        own = np.diag(covariance)[: len(table)]
+        reduction = (covariance[: len(table), len(table) :] ** 2).sum(1) / (own + noise)
+        worth = np.where(seconds <= left, reduction / seconds, -np.inf)
+        best = int(np.argmax(worth))
+        if not np.isfinite(worth[best]):
+            break
+        chosen.append((best, float(reduction[best] / total)))
+        left -= seconds[best]
+        column = covariance[:, best] / np.sqrt(own[best] + noise)
+        covariance = covariance - np.outer(column, column)
+    return chosen
+
+
+def _covariances(
+    model: PerformanceModel, table: pd.DataFrame, judged: pd.DataFrame
+) -> tuple[Array, Array, float]:
+    """Posterior covariance of the log target at candidates and judged points; the noise."""
+    both = pd.concat([table, judged], ignore_index=True)
+    columns = model.model_.columns
+    place = place_of(columns, columns.numbers(both), columns.codes(both))
+    fitted = model.model_
+    if isinstance(fitted, AutoModel):
+        correction, seen = fitted.members[0].correction, fitted.seen.place
+        scales = correction.log_scales
+        size, noise = np.exp(2 * scales[:FIXED])
+        inverse_lengths = np.exp(-2 * scales[FIXED:])
+        factor = correction.factor(fitted.seen)
+    else:  # a neutral process about the expression: one standard deviation is far
+        seen = place.rows(slice(0, 0))
+        size = noise = fitted.deviation**2
+        inverse_lengths = np.ones(place.numbers.shape[1] + place.codes.shape[1])
+        factor = np.zeros((0, 0))
+
+    def smooth(a: Place, b: Place) -> Array:
+        squared = np.tensordot(inverse_lengths, distances(a, b), 1)
+        result: Array = size * kernel("matern5", squared)[0]
+        return result
+
+    covariance = smooth(place, place)
+    # the formula's own uncertainty: exponents known to a few per cent
+    covariance += 0.05**2 * place.numbers @ place.numbers.T
+    if len(seen):
+        solved = np.linalg.solve(factor, smooth(seen, place))
+        covariance -= solved.T @ solved
+    return covariance, np.diag(covariance).copy(), float(max(noise, 1e-6))
+
+
+def _table(points: list[Point], space: Space) -> pd.DataFrame:
+    return pd.DataFrame([dict(point) for point in points], columns=list(space.names))

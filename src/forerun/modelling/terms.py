@@ -1,0 +1,132 @@
+"""A sum of product terms in words and in the user's units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from forerun.modelling.columns import Array, Column
+from forerun.modelling.expression import Design, Phases
+from forerun.modelling.writing import WRITERS, Style, Writer
+
+FOLDABLE = 600.0  # largest logarithm of a coefficient that is still comfortably a float
+NEGLIGIBLE = 0.01  # an exponent that moves the log time by less over the whole range is left out
+
+
+@dataclass(frozen=True)
+class Term:
+    """One product, in the user's units: coefficient * prod x^p * prod exp(r (x - c)) * levels."""
+
+    log_coefficient: float
+    exponents: dict[str, float]
+    levels: dict[str, dict[str, float]]  # multiples of the first level
+
+
+def tidy(formula: Phases, design: Design) -> Phases:
+    """Without exponents that carry nothing, terms of falling coefficient."""
+    theta = formula.theta.copy()
+    for place, column in enumerate(design.columns.numeric, start=1):
+        low, high = column.transform(np.array([column.low, column.high]))
+        theta[np.abs(theta[:, place]) * (high - low) < NEGLIGIBLE, place] = 0.0
+    return replace(formula, theta=theta[np.argsort(-theta[:, 0], kind="stable")])
+
+
+def terms_of(formula: Phases, design: Design, centre: float, folded: bool = True) -> list[Term]:
+    """The terms of a formula; `folded` has the scale of each power inside the coefficient."""
+    return [_term(row, design, centre, folded) for row in formula.theta]
+
+
+def foldable(formula: Phases, design: Design, centre: float) -> bool:
+    """Whether coefficients in the user's units are numbers that a float can hold."""
+    return all(abs(t.log_coefficient) < FOLDABLE for t in terms_of(formula, design, centre))
+
+
+def write(formula: Phases, design: Design, centre: float, style: Style, target: str) -> str:
+    """The whole formula. In Python, `exp` is that of math or NumPy and levels are text."""
+    writer, folded = WRITERS[style], foldable(formula, design, centre)
+    parts = [
+        write_term(term, design, writer, folded)
+        for term in terms_of(formula, design, centre, folded)
+    ]
+    shared = list(_shared(formula, design, writer))
+    total = " + ".join(parts)
+    if shared:
+        total = writer.product([f"({total})" if len(parts) > 1 else total, *shared])
+    return writer.whole(target, total)
+
+
+def write_term(term: Term, design: Design, writer: Writer, folded: bool = True) -> str:
+    """One term, as a product."""
+    factors = [writer.number(math.exp(term.log_coefficient))]
+    for column in design.columns.numeric:
+        exponent = term.exponents[column.name]
+        if column.kind == "power":
+            base = writer.name(column.name)
+            if not folded:
+                base = writer.ratio(column.name, math.exp(column.centre))
+            factors += writer.raised(base, exponent)
+        elif exponent:
+            factors.append(writer.exponential(exponent / column.spread, column.name, column.centre))
+    factors += [writer.levels(name, multiples) for name, multiples in term.levels.items()]
+    return writer.product(factors)
+
+
+def constants(formula: Phases, design: Design, centre: float) -> dict[str, float]:
+    """Every constant by what it is, in the user's units."""
+    found: dict[str, float] = {}
+    folded = foldable(formula, design, centre)
+    terms = terms_of(formula, design, centre, folded)
+    for number, term in enumerate(terms, start=1):
+        where = f", term {number}" if len(terms) > 1 else ""
+        found[f"coefficient{where}"] = math.exp(term.log_coefficient)
+        for name, exponent in term.exponents.items():
+            if exponent:
+                rate = design.columns[name].kind == "linear"
+                found[f"{'rate' if rate else 'exponent'} of {name}{where}"] = (
+                    exponent / design.columns[name].spread if rate else exponent
+                )
+        for name, multiples in term.levels.items():
+            listed = list(multiples.items())[1:]
+            found |= {f"{name} = {level}{where}": value for level, value in listed}
+    return found
+
+
+def _term(row: Array, design: Design, centre: float, folded: bool) -> Term:
+    exponents = {
+        column.name: float(p)
+        for column, p in zip(design.columns.numeric, row[design.powers], strict=True)
+    }
+    logarithm = float(row[0]) + centre
+    if folded:
+        logarithm -= sum(
+            exponents[c.name] * c.centre for c in design.columns.numeric if c.kind == "power"
+        )
+    levels: dict[str, dict[str, float]] = {}
+    for column, effects in _inner(row, design):
+        logarithm += float(effects[0])
+        multiples = {
+            level: math.exp(float(effect - effects[0]))
+            for level, effect in zip(column.levels, effects, strict=True)
+        }
+        if any(abs(math.log(multiple)) > NEGLIGIBLE / 10 for multiple in multiples.values()):
+            levels[column.name] = multiples
+    return Term(logarithm, exponents, levels)
+
+
+def _inner(row: Array, design: Design) -> Iterator[tuple[Column, Array]]:
+    start = design.powers.stop
+    for place in design.inner:
+        column = design.columns.levels[place]
+        stop = start + len(column.levels)
+        yield column, row[start:stop]
+        start = stop
+
+
+def _shared(formula: Phases, design: Design, writer: Writer) -> Iterator[str]:
+    for place, effects in zip(design.outer, formula.outer, strict=True):
+        column = design.columns.levels[place]
+        multiples = {v: math.exp(float(e)) for v, e in zip(column.levels, effects, strict=True)}
+        yield writer.levels(column.name, multiples)
