@@ -6,9 +6,11 @@ format, with the place where it stands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import cast
 
 from forerun.errors import TableError
 from forerun.factors import Kind, Value
@@ -87,13 +89,11 @@ class Columns:
         if kind == "categorical":
             self._check_levels(name)
             return kind, list(cells)
-        numbers: list[Value] = []
-        for row, text in enumerate(cells):
-            value = known[text]
-            if value is None:
-                raise TableError(self.at(row, name), cell(text), _number_or(name))
-            numbers.append(value)
-        return kind, numbers
+        wrong = {text for text, value in known.items() if value is None}
+        if wrong:
+            row, text = next((row, text) for row, text in enumerate(cells) if text in wrong)
+            raise TableError(self.at(row, name), cell(text), _number_or(name))
+        return kind, [cast(Value, known[text]) for text in cells]
 
     def _check_levels(self, name: str) -> None:
         bad = {text for text in set(self.cells[name]) if not text.isprintable()}
@@ -131,14 +131,13 @@ class Columns:
         """
         cells = self.cells[name]
         known = {text: read(text) for text in set(cells)}
-        found: list[float | None] = []
-        for row, text in enumerate(cells):
-            value = known[text] if wanted[row] else None
-            absent = not wanted[row] or (text == "" and not required)
-            if not absent and (value is None or not 0 < value < float("inf")):
+        wrong = {text for text, value in known.items() if not 0 < (value or 0) < math.inf}
+        if not required:
+            wrong.discard("")
+        for row, text in enumerate(cells) if wrong else ():
+            if wanted[row] and text in wrong:
                 raise TableError(self.at(row, name), cell(text), expected)
-            found.append(value)
-        return found
+        return [known[text] if good else None for text, good in zip(cells, wanted, strict=True)]
 
 
 def cell(text: str) -> str:

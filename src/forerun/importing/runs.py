@@ -27,6 +27,7 @@ from forerun.study import Run, Status
 
 # More levels than this, and more than half as many as runs: probably a name, not a factor.
 _MANY_LEVELS = 50
+_ENOUGH = 1000  # distinct values of a numeric factor from which a grid is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def assemble(
     kinds, values = _typed(columns, options, names, like)
     space = Space(_factor(name, kinds[name], options, defaults, like) for name in names)
     _check_names(columns, options, space)
-    space = space.with_values(pd.DataFrame(values))
+    space = Space(_with_values(factor, set(values[factor.name])) for factor in space.values())
     runs = ImportedTable(columns, values, measures, statuses, defaults)
     return ImportedRuns(space, runs, tuple(columns.notes))
 
@@ -277,6 +278,16 @@ def _factor(
     # Factor refuses a role that does not exist, and names those that do.
     role = cast("Role | None", options.roles.get(name, role))
     return Factor(name, kind, scope, options.units.get(name, unit), role)
+
+
+def _with_values(factor: Factor, distinct: set[Value]) -> Factor:
+    """The factor with its levels or grid, for which evenly chosen values are enough."""
+    values = sorted(distinct)
+    if factor.kind == "numeric" and len(values) > _ENOUGH:
+        last = len(values) - 1
+        values = [values[round(i * last / (_ENOUGH - 1))] for i in range(_ENOUGH)]
+    table = pd.DataFrame({factor.name: values})
+    return Space([factor]).with_values(table)[factor.name]
 
 
 def _check_names(columns: Columns, options: ImportOptions, space: Space) -> None:
