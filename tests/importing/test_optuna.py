@@ -141,6 +141,27 @@ def test_a_trial_that_failed_before_its_parameters_is_left_out(tmp_path: Path) -
     assert "left out, ended before all parameters were known: 1 trials" in found.notes
 
 
+def test_parameters_may_have_the_names_of_results(tmp_path: Path) -> None:
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path}/n.db")
+    for number in (1, 2):
+        made = create_trial(
+            params={"duration": number, "value": 10 * number, "status": number},
+            distributions={
+                name: IntDistribution(1, 99) for name in ("duration", "value", "status")
+            },
+            value=7.0,
+        )
+        made.datetime_start, made.datetime_complete = START, START + timedelta(seconds=30 + number)
+        study.add_trial(made)
+    found = read_runs(tmp_path / "n.db")
+    assert found.space.names == ("duration", "value")
+    assert [run.seconds for run in found.runs] == [31.0, 32.0]
+    assert [run.seconds for run in read_runs(tmp_path / "n.db", seconds="trial:value").runs] == [
+        7,
+        7,
+    ]
+
+
 def test_a_storage_that_has_grown_adds_only_its_new_trials(lenet: Path) -> None:
     before = {run.uid for run in read_runs(lenet).runs}
     study = optuna.load_study(study_name="lenet", storage=f"sqlite:///{lenet}")

@@ -50,6 +50,27 @@ def test_factors_come_out_of_names() -> None:
     assert "left out, --pattern does not match: 1 jobs" in found.notes
 
 
+def test_gpus_that_are_listed_by_type(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(
+        "JobID|AllocTRES|State|Elapsed\n"
+        "1|cpu=4,gres/gpu:a100=2,gres/gpu:t4=1|COMPLETED|00:00:05\n"
+        "2|cpu=4,gres/gpu:a100=4,gres/gpu=4|COMPLETED|00:00:03\n"
+        "3|cpu=4|COMPLETED|00:00:09\n"
+    )
+    assert [run.point["gpus"] for run in read_runs(path).runs] == [3, 4, 0]
+
+
+def test_another_duration_is_the_time(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(
+        "JobID|NCPUS|State|Elapsed|TotalCPU\n"
+        "1|1|COMPLETED|00:00:05|00:04.500\n"
+        "2|2|COMPLETED|00:00:03|00:05.250\n"
+    )
+    assert [run.seconds for run in read_runs(path, seconds="TotalCPU").runs] == [4.5, 5.25]
+
+
 def test_a_pattern_that_never_ends_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -292,6 +292,17 @@ def test_an_unknown_option_and_a_missing_file(tmp_path: Path) -> None:
         read_runs(tmp_path)
 
 
+def test_what_is_measured_is_no_factor(tmp_path: Path) -> None:
+    path = written(tmp_path, "n,seconds,status,step\n1,5,ok,1\n2,6,odd,2\n")
+    found = read_runs(path, seconds="step", where={"n": 1}, factors="n")
+    assert found.runs[0].seconds == 1
+    with pytest.raises(InputError, match="--factors: found seconds, which is measured"):
+        read_runs(path, seconds="step", where={"n": 1}, factors="n,seconds")
+    assert read_runs(
+        written(tmp_path, "n,seconds,step\n1,5,1\n2,6,2\n"), seconds="step"
+    ).space.names == ("n",)
+
+
 def test_a_refusal_is_a_table_error(tmp_path: Path) -> None:
     with pytest.raises(TableError):
         read_runs(written(tmp_path, "a,seconds\n1,0\n"))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ABSENT = "(absent)"
 _OUTCOMES = {"COMPLETE": "ok", "FAIL": "failed", "PRUNED": "cancelled"}
+_STATUS, _STARTED = "trial:state", "trial:start"
 _PREFIX = "sqlite:///"
 
 
@@ -39,7 +40,12 @@ def read(path: str, options: ImportOptions, like: Space | None = None) -> Import
     columns = _columns(file, study, ended, names, wanted)
     if len(ended) < len(trials):
         columns.notes.append(f"left out, not ended yet: {len(trials) - len(ended)} trials")
-    defaults = Defaults(seconds="duration", factors=tuple(names), started="started")
+    defaults = Defaults(
+        seconds=_result_name("duration", names),
+        status=_STATUS,
+        factors=tuple(names),
+        started=_STARTED,
+    )
     return assemble(columns, options, defaults, like)
 
 
@@ -102,9 +108,10 @@ def _columns(
     for name in names:
         gap = ABSENT if kinds[name] == "categorical" else ""
         cells[name] = [_text(one.params.get(name, gap)) for one in complete]
-    cells |= _results(complete)
-    cells["status"] = [_OUTCOMES[one.state.name] for one in complete]
-    cells["started"] = [_utc(one) for one in complete]
+    for name, texts in _results(complete).items():
+        cells[_result_name(name, names)] = texts
+    cells[_STATUS] = [_OUTCOMES[one.state.name] for one in complete]
+    cells[_STARTED] = [_utc(one) for one in complete]
     numbers = [one.number for one in complete]
     # The same trial in a storage that has grown since is the same run.
     digests = [digest("optuna", study, one.number, one.datetime_start) for one in complete]
@@ -154,6 +161,11 @@ def _results(trials: Sequence[FrozenTrial]) -> dict[str, list[str]]:
     for name in dict.fromkeys(key for one in trials for key in one.user_attrs):
         cells[f"user_attrs:{name}"] = [_text(one.user_attrs.get(name, "")) for one in trials]
     return cells
+
+
+def _result_name(name: str, parameters: Sequence[str]) -> str:
+    """`duration`, `value` …, unless a parameter is called so."""
+    return f"trial:{name}" if name in parameters else name
 
 
 def _text(value: Any) -> str:

@@ -118,7 +118,8 @@ def assemble(
         columns.cells[VARIANT] = columns.column(options.variant, "--variant COLUMN")
     statuses, status_column = _statuses(columns, options, defaults)
     measures, used = _measures(columns, options, defaults, [one == "ok" for one in statuses])
-    taken = {*used, status_column, options.variant} - {VARIANT, ""}
+    # What is measured cannot be a factor too, under its name in the file or in the study.
+    taken = {*used, *measures, status_column, options.variant} - {VARIANT, ""}
     names = _factor_names(columns, options, defaults, like, taken)
     kinds, values = _typed(columns, options, names, like)
     space = Space(_factor(name, kinds[name], options, defaults, like) for name in names)
@@ -208,6 +209,7 @@ def _factor_names(
     if like is not None:
         return _named(columns, list(like.names), taken, "a factor of the study")
     candidates = columns.cells if defaults.factors is None else defaults.factors
+    taken = taken | {"status"}  # in a study this is how a run ended
     names = [one for one in candidates if one in columns.cells and one not in taken]
     if options.variant and VARIANT not in names:
         names.append(VARIANT)

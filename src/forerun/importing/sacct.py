@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forerun.errors import TableError
 from forerun.factors import Role, Space
@@ -29,7 +29,8 @@ _ROLES: dict[str, Role] = {
 }
 _SEARCHED = ("JobName", "Comment", "SubmitLine")
 _UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING")
-_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
+_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d{1,9})")
+_TYPED_GPUS = re.compile(r"(?:^|,)gres/gpu:[^=,]+=(\d{1,9})")
 
 
 @dataclass(slots=True)
@@ -61,7 +62,7 @@ def read(path: str, options: ImportOptions, like: Space | None = None) -> Import
     sizes = _known_sizes(columns)
     names = (*groups, *sizes, "gpus", *(_NAMES if not groups else _NAMES[:1]))
     defaults = Defaults(factors=names, roles=_ROLES, status="State", host="NodeList")
-    return assemble(columns, options, defaults, like)
+    return assemble(columns, replace(options, seconds=""), defaults, like)
 
 
 def _rows(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -117,8 +118,7 @@ def _columns(path: str, header: Sequence[str], jobs: list[_Job], options: Import
     if "NTasks" in cells:
         cells["NTasks"] = [job.largest("NTasks") for job in jobs]
     if "AllocTRES" in cells:
-        found = (_GPUS.search(text) for text in cells["AllocTRES"])
-        cells["gpus"] = [match[1] if match else "0" for match in found]
+        cells["gpus"] = [_gpus(text) for text in cells["AllocTRES"]]
     numbers = [job.number for job in jobs]
     # A job is the same job in a later listing, so its own line names it.
     digests = [digest("sacct", *sorted(job.fields.items())) for job in jobs]
@@ -129,6 +129,12 @@ def _columns(path: str, header: Sequence[str], jobs: list[_Job], options: Import
         if not any(cells[name]):
             del cells[name]
     return columns
+
+
+def _gpus(text: str) -> str:
+    """How many GPUs `cpu=8,gres/gpu=4,…` has; some clusters list them only by type."""
+    total = _GPUS.search(text)
+    return total[1] if total else str(sum(map(int, _TYPED_GPUS.findall(text))))
 
 
 def _seconds(columns: Columns, name: str) -> list[str]:
