@@ -171,6 +171,7 @@ class _Evidence:
         self.residual, self.smoothness = residual, smoothness
         self.squared = distances(seen, seen)
         self.noise_shares = np.ones(len(residual))
+        self._kept: tuple[Array, Array, Array] | None = None
         size, count = np.log(max(float(np.std(residual)), 1e-4)), len(self.squared)
         # of the whole spread, the correction is expected to be a third and the noise a tenth
         self.centre = np.concatenate([[size - 1.0, size - 2.5], np.full(count, np.log(2.0))])
@@ -178,9 +179,16 @@ class _Evidence:
         self.bounds = [(c - 5, c + 5) for c in self.centre]
         self.bounds[1] = (np.log(1e-4), max(self.centre[1] + 5, 0.0))
 
+    def correlations(self, log_scales: Array) -> tuple[Array, Array]:
+        """Of all pairs of runs, and their slopes; kept for the next call with the same scales."""
+        if self._kept is None or not np.array_equal(self._kept[0], log_scales):
+            lengths = np.exp(-2 * log_scales[FIXED:])
+            found = kernel(self.smoothness, np.tensordot(lengths, self.squared, 1))
+            self._kept = log_scales.copy(), *found
+        return self._kept[1:]
+
     def covariance(self, log_scales: Array) -> tuple[Array, Array, Array]:
-        lengths = np.exp(-2 * log_scales[FIXED:])
-        value, slope = kernel(self.smoothness, np.tensordot(lengths, self.squared, 1))
+        value, slope = self.correlations(log_scales)
         total = np.exp(2 * log_scales[0]) * value
         total[np.diag_indices_from(total)] += np.exp(2 * log_scales[1]) * self.noise_shares + JITTER
         return value, slope, total

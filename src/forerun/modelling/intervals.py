@@ -37,9 +37,9 @@ class Intervals:
         for factor in range(factors):
             pairs = [(e**2 - d**2, x[:, factor]) for e, d, x in checks if x[:, factor].any()]
             if pairs:
-                more = np.concatenate([np.maximum(m, 0)[x > 0] for m, x in pairs])
-                far = np.concatenate([x[x > 0] for _, x in pairs])
-                growth[factor] = max(float(np.sqrt(more.sum() / far.sum())), LEAST_GROWTH)
+                more = sum(float(m[x > 0].sum()) for m, x in pairs)
+                far = sum(float(x.sum()) for _, x in pairs)
+                growth[factor] = max(max(more, 0.0) / far, LEAST_GROWTH**2) ** 0.5
         return cls(scores, growth)
 
     def half_width(self, deviation: Array, excess: Array, coverage: float) -> Array:

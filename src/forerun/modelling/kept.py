@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forerun.errors import DataWarning, InputError
 from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.held_out import HeldOut, held_out
 from forerun.quantities import unit_of
-from forerun.study import Study
+from forerun.study import StoredModel, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEFAULTS: Mapping[str, Any] = {
     "expression": "auto",
@@ -35,20 +38,15 @@ class KeptModel:
 
 
 def kept(study: Study, target: str = "seconds") -> KeptModel | None:
-    """The model that the study keeps for `target`; None if it has none or has other runs by now."""
+    """The model that the study keeps for `target`.
+
+    None if it has none, if it has other runs by now, or if another forerun wrote it in a form that
+    this one does not read: in all three cases the model is to be fitted.
+    """
     stored = study.model_document(target)
     if stored is None or stored.digest != study.digest(target):
         return None
-    document = stored.document
-    return KeptModel(
-        model=PerformanceModel.from_dict(document["model"]),
-        target=target,
-        runs=document["runs"],
-        settings=document["settings"],
-        held_out=tuple(HeldOut(**row) for row in document["held_out"]),
-        fitted=stored.fitted,
-        new=False,
-    )
+    return _read(stored, target)
 
 
 def fit_kept(
@@ -65,14 +63,19 @@ def fit_kept(
     """
     settings = {**DEFAULTS, **settings}
     # Taken before the runs are read: a run that comes in between makes the model stale, not wrong.
-    digest = study.digest(target)
-    found = None if refit else kept(study, target)
-    if found is None or found.settings != settings:
-        found = _fit(study, target, settings)
-    elif found.held_out or not compare:
+    digest, stored = study.digest(target), study.model_document(target)
+    found = None
+    if stored is not None and stored.digest == digest and not refit:
+        found = _read(stored, target)
+    if found is not None and found.settings != settings:
+        found = None
+    if found is not None and (found.held_out or not compare):
         return found
+    table = study.table(target)
+    if found is None:
+        found = _fit(study, table, target, settings)
     if compare:
-        errors = held_out(study.table(target), target, study.space, **found.settings)
+        errors = held_out(table, target, study.space, **settings)
         found = replace(found, held_out=tuple(errors))
     _keep(study, found, digest)
     return found
@@ -83,8 +86,24 @@ def model_of(study: Study, target: str = "seconds") -> KeptModel:
     return kept(study, target) or fit_kept(study, target, compare=False)
 
 
-def _fit(study: Study, target: str, settings: Mapping[str, Any]) -> KeptModel:
-    space, table = study.space, study.table(target)
+def _read(stored: StoredModel, target: str) -> KeptModel | None:
+    document = stored.document
+    try:
+        return KeptModel(
+            model=PerformanceModel.from_dict(document["model"]),
+            target=target,
+            runs=document["runs"],
+            settings=document["settings"],
+            held_out=tuple(HeldOut(**row) for row in document["held_out"]),
+            fitted=stored.fitted,
+            new=False,
+        )
+    except (InputError, KeyError, TypeError):
+        return None
+
+
+def _fit(study: Study, table: pd.DataFrame, target: str, settings: Mapping[str, Any]) -> KeptModel:
+    space = study.space
     if table.empty:
         raise InputError(f"{study.path}: no run that ended well has {target}")
     model = PerformanceModel(
