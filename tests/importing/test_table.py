@@ -129,6 +129,12 @@ def test_a_column_of_names_is_warned_of(tmp_path: Path) -> None:
         read_runs(written(tmp_path, "id,a,seconds\n" + rows))
 
 
+def test_a_column_of_results_is_warned_of(tmp_path: Path) -> None:
+    path = written(tmp_path, "n,timeUsed_std,samples_per_s,persons,seconds\n1,1,1,1,1\n2,2,2,2,2\n")
+    with pytest.warns(DataWarning, match="csv: timeUsed_std, samples_per_s may be measured"):
+        assert len(read_runs(path).space) == 4
+
+
 HEAD = "batch,act,seconds\n16,relu,1\n"
 TEN = "batch,act,seconds\n" + "16,relu,1\n" * 9
 
@@ -192,12 +198,12 @@ TEN = "batch,act,seconds\n" + "16,relu,1\n" * 9
         (
             HEAD + ",relu,1\n",
             "runs.csv line 3 column batch: found an empty cell, expected a finite number"
-            " (--categorical batch makes it a category)",
+            " (--categorical batch makes levels of it, --factors leaves it out)",
         ),
         (
             TEN + "many,relu,1\n",
             "runs.csv line 11 column batch: found 'many', expected a finite number"
-            " (--categorical batch makes it a category)",
+            " (--categorical batch makes levels of it, --factors leaves it out)",
         ),
         (
             HEAD + '32,"re\x07lu",1\n',
@@ -286,9 +292,11 @@ def test_an_unknown_option_and_a_missing_file(tmp_path: Path) -> None:
     assert "option colour, expected one of seconds, factors" in refusal(
         tmp_path, GOOD, colour="red"
     )
-    with pytest.raises(InputError, match="No such file or directory, expected a file of runs"):
+    with pytest.raises(
+        InputError, match="found no such file or directory, expected a file of runs"
+    ):
         read_runs(tmp_path / "nothing.csv")
-    with pytest.raises(InputError, match="Is a directory"):
+    with pytest.raises(InputError, match="found is a directory, expected a file"):
         read_runs(tmp_path)
 
 

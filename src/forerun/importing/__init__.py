@@ -54,5 +54,5 @@ def read_runs(
         reader: _Reader = import_module(f"{__name__}.{FORMATS[name]}")
         return reader.read(text, chosen, like)
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputError(f"{text}: {reason}, expected a file of runs") from None
+        reason = (error.strerror or type(error).__name__).lower()
+        raise InputError(text, reason, "a file of runs") from None

@@ -165,4 +165,4 @@ def _same(text: str, value: str) -> bool:
 
 
 def _number_or(name: str) -> str:
-    return f"a finite number (--categorical {name} makes it a category)"
+    return f"a finite number (--categorical {name} makes levels of it, --factors leaves it out)"

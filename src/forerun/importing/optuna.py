@@ -85,6 +85,8 @@ def _check_tables(file: str) -> None:
     finally:
         connection.close()
     tables = sorted(str(name) for (name,) in rows)
+    if {"command", "run", "study"} <= set(tables):
+        raise TableError(file, "a forerun study", "the file of another tool")
     if not {"studies", "trials", "version_info", "alembic_version"} <= set(tables):
         raise TableError(file, f"tables {listed(tables) or 'none'}", "an Optuna storage")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,12 @@ from forerun.study import Run, Status
 
 # More levels than this, and more than half as many as runs: probably a name, not a factor.
 _MANY_LEVELS = 50
+# Names of columns that are usually results: a throughput, a spread, another time.
+_RESULT = re.compile(
+    r"(?<![a-z])(?:std|stddev|time|elapsed|duration|latency|throughput|speedup|fps"
+    r"|per_?s(?:ec|econd)?)(?![a-z])",
+    re.IGNORECASE,
+)
 _ENOUGH = 1000  # distinct values of a numeric factor from which a grid is made
 
 
@@ -213,7 +220,10 @@ def _factor_names(
     names = [one for one in candidates if one in columns.cells and one not in taken]
     if options.variant and VARIANT not in names:
         names.append(VARIANT)
-    return _varying(columns, options, names)
+    names = _varying(columns, options, names)
+    if defaults.factors is None:
+        _warn_of_results(columns, names)
+    return names
 
 
 def _named(columns: Columns, names: list[str], taken: set[str], option: str) -> list[str]:
@@ -262,6 +272,18 @@ def _warn_of_names(columns: Columns, name: str, levels: int) -> None:
         warnings.warn(
             f"{columns.source} column {name}: {levels} levels in {len(columns)} runs look like "
             "names of runs, not a factor (--factors chooses the columns)",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
+def _warn_of_results(columns: Columns, names: list[str]) -> None:
+    """A result among the factors would explain the time all too well."""
+    likely = [name for name in names if _RESULT.search(re.sub("([a-z])([A-Z])", r"\1_\2", name))]
+    if likely:
+        warnings.warn(
+            f"{columns.source}: {listed(likely)} may be measured rather than chosen; then name the "
+            "factors without it (--factors)",
             DataWarning,
             stacklevel=2,
         )
