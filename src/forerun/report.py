@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -109,7 +110,6 @@ def gather(study: Study, target: str = "seconds") -> Findings:
 
 def write_page(findings: Findings, path: Path) -> Path:
     """Write the page whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.write_text(page(findings), encoding="utf-8")
@@ -134,12 +134,14 @@ def page(findings: Findings) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[..., str]] = {
         "number": number,
         "percent": lambda share: _unbroken(percent(share)),
+        "error": lambda share: "–" if share is None else _unbroken(percent(share)),
         "value": _value,
         "doubling": _doubling,
     }
+    environment.filters |= filters
     library, script = get_plotlyjs(), _asset("report.js")
     return environment.get_template("report.html.j2").render(
         f=findings,

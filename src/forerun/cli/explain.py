@@ -41,8 +41,8 @@ def explain(study: StudyPath, target: Target = "seconds", json: Json = False) ->
     to.print(effects(explanation, column, to.width))
     if explanation.workers is not None:
         to.print(_workers(explanation.workers, column) + "\n")
-    if explanation.terms:
-        to.print(_terms(explanation.terms))
+    if len(explanation.terms) > 1:
+        to.print(_terms(explanation.terms, to.width))
     if explanation.constants:
         to.print(_constants(explanation.constants))
 
@@ -55,15 +55,19 @@ def _workers(effect: WorkersEffect, target: str) -> str:
         for value in (effect.at_best, effect.at_reference, effect.limit)
     )
     return (
-        f"{shown(effect.name)}: lowest at {number(effect.best, 6)} ({best}, now {now});"
-        f" more of them never take it below {limit}. At {words(effect.reference)}."
+        f"{shown(effect.name)}: lowest at {number(effect.best, 6)} with {best} ({now} at the most"
+        f" measured); no count takes it below {limit}. With {words(effect.reference)}."
     )
 
 
-def _terms(terms: tuple[TermEffect, ...]) -> Table:
+def _terms(terms: tuple[TermEffect, ...], width: int) -> Table:
+    from forerun.cli.tables import wrapped
+
     made = table("term", "share", "dominates", numeric=("share",))
     for term in terms:
-        made.add_row(shown(term.text), percent(term.share), shown(term.dominates))
+        made.add_row(
+            wrapped(shown(term.text), width - 36), percent(term.share), shown(term.dominates)
+        )
     return made
 
 

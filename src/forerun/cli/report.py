@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from forerun.cli.common import Json, StudyPath, Target, print_json, results, target_of, working
+from forerun.errors import InputError
 
 
 def report(
@@ -38,6 +39,8 @@ def report(
     with Study.open(study) as opened:
         column = target_of(opened, target)
         page = output or study.with_suffix(".html")
+        if not page.parent.is_dir() or page.is_dir():
+            raise InputError("--output", page, "a file in a directory that exists")
         from forerun.report import gather, write_figures, write_page  # late: it takes its time
 
         with working("drawing the report"):

@@ -23,15 +23,25 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def formula_lines(formula: str, width: int) -> Text:
-    """The formula, indented; one too long for the line breaks before its `+` signs."""
+    """The formula, indented; one too long for the line has a line for each term, or more."""
     from rich.text import Text
 
-    indent = "  "
     text = shown(formula)
-    if len(text) + len(indent) > width:
+    if len(text) + 2 > width:
         name, _, rest = text.partition(" = ")
-        text = f"{name} =\n{indent * 2}  " + f"\n{indent * 2}+ ".join(_top_level_terms(rest))
-    return Text(indent + text + "\n", style="bold")
+        terms = [wrapped(term, width - 6, "\n        ") for term in _cut(rest, " + ")]
+        text = f"{name} =\n      " + "\n    + ".join(terms)
+    return Text(f"  {text}\n", style="bold")
+
+
+def wrapped(product: str, width: int, newline: str = "\n") -> str:
+    """A product on lines of at most `width`, broken after its dots, not inside a factor."""
+    lines = [""]
+    for factor in _cut(product, "·"):
+        if lines[-1] and len(lines[-1]) + len(factor) + 1 > width:
+            lines.append("")
+        lines[-1] += f"{factor}·"
+    return newline.join(lines).removesuffix("·")
 
 
 def held_out_errors(rows: Iterable[HeldOut]) -> Table:
@@ -45,7 +55,7 @@ def held_out_errors(rows: Iterable[HeldOut]) -> Table:
 
 def error(share: float | None) -> str:
     """A held-out error, or a dash where there were too few runs to hold any out."""
-    return "–" if share is None or share != share else percent(share)
+    return "–" if share is None else percent(share)
 
 
 def effects(explanation: Explanation, target: str, width: int, most: int | None = None) -> Table:
@@ -106,12 +116,12 @@ def _bar(share: float, width: int) -> str:
     return "█" * whole + (_EIGHTHS[part] if part else "")
 
 
-def _top_level_terms(text: str) -> list[str]:
-    """The terms of a sum: cut at each ` + ` that no bracket holds."""
-    terms, depth, start = [], 0, 0
+def _cut(text: str, sign: str) -> list[str]:
+    """The parts of a sum or product: cut at each `sign` that no bracket holds."""
+    parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and text.startswith(" + ", place):
-            terms.append(text[start:place])
-            start = place + 3
-    return [*terms, text[start:]]
+        if depth == 0 and text.startswith(sign, place):
+            parts.append(text[start:place])
+            start = place + len(sign)
+    return [*parts, text[start:]]

@@ -66,7 +66,7 @@ def reference(table: pd.DataFrame, space: Space) -> dict[str, Value]:
     for factor in space.values():
         column = table[factor.name]
         if factor.kind == "numeric":
-            chosen[factor.name] = float(column.quantile(0.5, interpolation="lower"))
+            chosen[factor.name] = float(column.quantile(0.5, interpolation="nearest"))
         else:
             chosen[factor.name] = str(column.mode().iloc[0])
     return chosen
