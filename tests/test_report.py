@@ -1,0 +1,164 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forerun import Factor, Point, Run, Space, Study
+from forerun.modelling.kept import kept
+from forerun.report import Findings, gather, page, write_figures, write_report
+
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def findings(fitted_file: Path) -> Findings:
+    return gather(Study.open(fitted_file))
+
+
+@pytest.fixture(scope="module")
+def text(findings: Findings) -> str:
+    return page(findings)
+
+
+class Parsed(HTMLParser):
+    """The page as a browser reads it: each element, and the content of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "script":
+            self.scripts.append((self.elements[-1][1], data))
+
+    def figures(self) -> dict[str, Any]:
+        (found,) = (data for attributes, data in self.scripts if "id" in attributes)
+        made = json.loads(found)
+        assert isinstance(made, dict)
+        return made
+
+
+def test_the_page_asks_no_network(text: str) -> None:
+    for tag, attributes in Parsed(text).elements:
+        assert tag not in {"link", "iframe", "img", "object", "base"}
+        assert not {"src", "href", "onload", "onclick"} & set(attributes)
+    assert "default-src 'none'" in text
+
+
+def test_the_policy_allows_exactly_the_scripts_that_are_there(text: str) -> None:
+    policy = next(str(a["content"]) for tag, a in Parsed(text).elements if "http-equiv" in a)
+    allowed = re.findall(r"'sha256-([^']+)'", policy)
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    assert [base64.b64encode(digest).decode() for digest in digests] == allowed
+    assert len(allowed) == 2
+
+
+def test_every_figure_has_its_place(text: str, findings: Findings) -> None:
+    parsed = Parsed(text)
+    places = {a["id"] for tag, a in parsed.elements if tag == "div" and a.get("class") == "plot"}
+    assert places == {f"plot-{name}" for name in parsed.figures()}
+    numeric = len(findings.space.numeric)
+    assert sum("scaling" in str(place) for place in places) == numeric
+
+
+def test_every_section_is_there(text: str) -> None:
+    sections = re.findall(r"<h2>(.*?)</h2>", text)
+    assert sections == [
+        "The formula",
+        "How far to trust it",
+        "Scaling",
+        "What matters",
+        "Residuals",
+        "Constants",
+        "Cautions and notes",
+        "How to repeat this",
+    ]
+
+
+def test_the_page_says_what_the_model_says(text: str, findings: Findings) -> None:
+    for row in findings.fitted.held_out:
+        assert f"<td>{row.name}</td>" in text
+    inside = int(findings.rows["inside"].sum())
+    assert f"Of {len(findings.rows)} runs" in text
+    assert f" {inside} (" in text
+    assert f"forerun report {findings.path}" in text
+    assert "<math " in text
+
+
+def test_names_from_outside_are_harmless(tmp_path: Path) -> None:
+    space = Space(
+        [
+            Factor(HOSTILE, role="workers"),
+            Factor("<svg/onload:alert(1)>", "categorical", "intrinsic"),
+            Factor("measured"),
+        ]
+    )
+    study = Study.create(tmp_path / "<b>study.db", space)
+    study.add_all(
+        Run(
+            Point({HOSTILE: n, "<svg/onload:alert(1)>": level, "measured": m}),
+            {"seconds": (2.0 + m / n) * (1.5 if level == "<i>" else 1.0)},
+        )
+        for n in (1, 2, 4, 8)
+        for m in (1, 3, 9)
+        for level in ("<i>", "%{x} $y$")
+    )
+    out = write_report(study, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert out.count("<script") == out.count("</script>") == 3
+    for hostile in (HOSTILE, "<svg/", "<i>", "<b>study"):
+        assert hostile not in out
+    names = json.dumps(Parsed(out).figures())
+    assert "<i>" not in names
+    assert "&lt;i&gt;" in names
+
+
+def test_the_report_is_about_the_studys_model(findings: Findings) -> None:
+    before = kept(Study.open(findings.path))
+    assert before is not None
+    assert findings.fitted.settings == before.settings
+    assert findings.fitted.held_out == before.held_out
+    assert not findings.fitted.new
+
+
+def test_a_page_that_fails_leaves_the_old_one(
+    findings: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forerun import report
+
+    old = tmp_path / "page.html"
+    old.write_text("old")
+
+    def fail(_: Findings) -> str:
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr(report, "page", fail)
+    with pytest.raises(RuntimeError, match="no page"):
+        report.write_page(findings, old)
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+    assert old.read_text() == "old"
+
+
+def test_figures_have_safe_names(findings: Findings, tmp_path: Path) -> None:
+    files = write_figures(findings, tmp_path / "figures")
+    assert [file.name for file in files] == [
+        "measured.png",
+        "contributions.png",
+        "residuals.png",
+        "scaling-1-kernel.png",
+        "scaling-2-filters.png",
+        "scaling-3-batch.png",
+        "scaling-4-samples.png",
+        "scaling-5-workers.png",
+    ]
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
