@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Kind = Literal["power", "linear", "levels"]
 
 EMPTY = "(empty)"
+FARTHEST = 1e4  # standard deviations of a linear factor: any value beyond is taken as this far
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,6 @@ class Column:
     low: float = 0.0  # smallest and largest measured value, in the factor's own unit
     high: float = 0.0
     levels: tuple[str, ...] = ()
-    median: float = 0.0
-    whole: bool = False  # only whole numbers were seen
 
     @property
     def constant(self) -> bool:
@@ -46,7 +46,9 @@ class Column:
         """log x or x, centred; a linear factor also in units of its spread."""
         if self.kind == "power":
             return np.log(values) - self.centre
-        return (values - self.centre) / self.spread
+        with np.errstate(over="ignore"):  # halves: a difference of two may be beyond any float
+            scaled = (values / 2 - self.centre / 2) / (self.spread / 2)
+        return np.clip(scaled, -FARTHEST, FARTHEST)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"levels": list(self.levels)}
@@ -110,7 +112,10 @@ def as_levels(values: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def is_number(values: pd.Series[Any]) -> bool:
-    """Whether a column holds numbers; true and false are levels."""
+    """Whether a column is meant to hold numbers: one number says so. True and false are levels."""
+    if values.dtype == object:
+        held = values[values.notna()]
+        return any(isinstance(v, Real) and not isinstance(v, bool) for v in held)
     return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
 
 
@@ -142,7 +147,7 @@ def positive_numbers(column: Column, values: pd.Series[Any]) -> Array:
 
 def finite_numbers(name: str, values: pd.Series[Any]) -> Array:
     """The values as finite numbers; anything else is refused."""
-    if not is_number(values):
+    if not pd.api.types.is_numeric_dtype(values):
         numbers = pd.to_numeric(values, errors="coerce")
         bad = np.flatnonzero(numbers.isna().to_numpy())
         if len(bad):
@@ -175,8 +180,6 @@ def _measured(name: str, values: pd.Series[Any]) -> Column:
         spread=(float(scaled.std()) or 1.0) * unit,
         low=low,
         high=high,
-        median=float(np.median(numbers)),
-        whole=bool((numbers == np.round(numbers)).all()),
     )
 
 
