@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +17,16 @@ RUNS_A_FACTOR = 4  # fewer make the constants a guess
 MANY_LEVELS = 100
 
 
-def checked_target(values: Array, name: str) -> Array:
+def checked_target(values: Any, name: str) -> Array:
     """Refuse a target that is not a positive, finite number somewhere."""
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    given = pd.Series(values)
+    numbers = pd.to_numeric(given, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers > 0)))
     if len(bad):
-        where = f"column {name!r}, row {bad[0]}"
-        raise InputError(where, f"{values[bad[0]]:g}", "a positive, finite number")
-    return values
+        found = given.iloc[bad[0]]
+        shown = f"{found:g}" if isinstance(found, Real) else repr(found)
+        raise InputError(f"column {name!r}, row {bad[0]}", shown, "a positive, finite number")
+    return numbers
 
 
 def notes_on(table: pd.DataFrame, columns: Columns) -> list[str]:
@@ -90,7 +96,11 @@ def cautions_on(table: pd.DataFrame, columns: Columns, roles: Mapping[str, str])
 
 def _outside(column: Column, value: float, edge: float, which: str) -> str:
     line = f"{column.name} = {value:g} is outside what was measured: the {which} was {edge:g}"
-    if column.kind == "power" and value > 0:
-        times = max(value / edge, edge / value)
+    times = _ratio(value, edge) if column.kind == "power" else math.inf
+    if math.isfinite(times):
         line += f", {times:.3g} times {'less' if value > edge else 'more'}"
     return line
+
+
+def _ratio(value: float, edge: float) -> float:
+    return max(value / edge, edge / value)  # infinite where no float is so large

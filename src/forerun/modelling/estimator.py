@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
+from uuid import uuid4
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, failed: pd.DataFrame | None = None) -> Self:
+    def fit(self, X: Any, y: Any, failed: Any = None) -> Self:
         """Fit to a table of factors and the measured target.
 
         `failed` holds points that ran out of memory: they bound what `feasible` calls feasible.
@@ -92,7 +93,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                 self.model_ = fit_generic_model(
                     table,
                     target,
-                    [name for name in self.intrinsic or () if name in table.columns],
+                    self.intrinsic_,
                     loss=self.loss,
                     penalty=self.penalty,
                     strength=None if self.strength == "auto" else float(self.strength),
@@ -100,7 +101,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
                     seed=seed,
                 )
             self.boundary_ = (
-                fit_boundary(table, failed) if failed is not None and len(failed) else None
+                fit_boundary(table, self._chosen(failed, "failed"))
+                if failed is not None and len(failed)
+                else None
             )
         self.runs_ = _remembered(table, target, seed)
         self.notes_ = notes_on(table, self.model_.columns)
@@ -111,13 +114,13 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict(self, X: Any) -> Array:
         """The predicted target of each point."""
         table = self._asked(X)
-        for line in self.cautions(table):
+        for line in self._cautions(table):
             warnings.warn(line, ExtrapolationWarning, stacklevel=2)
         return self._exp(self.model_.log_time(table))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Bounds that hold this share of single unseen runs."""
-        if not 0 < coverage < 1:
+        if not (isinstance(coverage, Real) and 0 < coverage < 1):
             raise InputError("coverage", coverage, "a number between 0 and 1")
         table = self._asked(X)
         with threadpool_limits(1):
@@ -149,15 +152,21 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def cautions(self, X: Any) -> list[str]:
         """Where these points lie outside what was measured, one line each."""
-        table = self._asked(X)
-        return cautions_on(table, self.model_.columns, self.roles_)
+        return self._cautions(self._asked(X))
 
     def feasible(self, X: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """False where runs like these ran out of memory."""
-        table = self._asked(X)
+        check_is_fitted(self)
         if self.boundary_ is None:
-            return np.ones(len(table), bool)
-        return np.asarray(self.boundary_.feasible(table), bool)
+            return np.ones(len(self._asked(X)), bool)
+        table = self._chosen(X)
+        self.boundary_.columns.check(table)  # it knows levels that always failed, too
+        return self.boundary_.feasible(table)
+
+    @property
+    def intrinsic_(self) -> list[str]:
+        """The names of the intrinsic factors; all others are extrinsic."""
+        return self._listed("intrinsic")
 
     @property
     def roles_(self) -> dict[str, str]:
@@ -171,9 +180,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def to_dict(self) -> dict[str, Any]:
         """A JSON document; `from_dict` gives a model with the same predictions to the bit."""
         check_is_fitted(self)
-        settings = self.get_params()
+        settings = {name: _plain(value) for name, value in self.get_params().items()}
         for name in ("intrinsic", "extrinsic"):
-            settings[name] = None if settings[name] is None else list(settings[name])
+            settings[name] = None if settings[name] is None else self._listed(name)
         settings["roles"] = None if self.roles is None else dict(self.roles)
         return {
             "format": FORMAT,
@@ -187,10 +196,21 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """The model that `to_dict` wrote down."""
+    def from_dict(cls, document: Mapping[str, Any], where: str = "model") -> Self:
+        """The model that `to_dict` wrote down; `where` it was found is said of a damaged one."""
+        if not isinstance(document, Mapping):
+            raise InputError(where, f"a {type(document).__name__}", "a saved model")
         if document.get("format") != FORMAT:
-            raise InputError("model, format", document.get("format"), str(FORMAT))
+            raise InputError(f"{where}, format", document.get("format"), str(FORMAT))
+        try:
+            return cls._restored(document)
+        except KeyError as error:
+            raise InputError(where, f"no {error.args[0]!r}", "a saved model") from None
+        except (AttributeError, IndexError, TypeError, ValueError):
+            raise InputError(where, "a damaged model", "a saved model") from None
+
+    @classmethod
+    def _restored(cls, document: Mapping[str, Any]) -> Self:
         model = cls(**document["settings"])
         kind = AutoModel if model.expression == "auto" else GenericModel
         model.model_ = kind.from_dict(document["model"])
@@ -206,26 +226,23 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Write the model to a JSON file, whole or not at all."""
         path = Path(path)
         text = json.dumps(self.to_dict(), allow_nan=False)
-        descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        partial = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(partial).replace(path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote."""
         try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(str(path), error.strerror or "no file", "a saved model") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(str(path), type(error).__name__, "a saved model (JSON)") from None
+        except (ValueError, RecursionError):
+            raise InputError(str(path), "no JSON, or only a part of it", "a saved model") from None
+        return cls.from_dict(document, str(path))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -253,52 +270,58 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _learn(self, X: Any, y: Any) -> tuple[pd.DataFrame, Array]:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        if isinstance(X, pd.DataFrame):
-            validate_data(self, X, skip_check_array=True)
-            target = np.asarray(column_or_1d(y, warn=True), float)
-            if len(target) != len(X):
-                raise InputError("y", f"{len(target)} values", f"{len(X)}, as many as rows of X")
-            table = X
-        else:
-            X, target = validate_data(self, X, y, dtype=None, y_numeric=True, ensure_min_samples=2)
-            table = self._framed(X)
+        table = self._table(X, first=True)
         if len(table) < 2:
-            raise InputError(
-                "X", f"{len(table)} sample(s), n_samples = {len(table)}", "at least 2 runs"
-            )
-        table = table.reset_index(drop=True)
-        self._check_scopes(list(map(str, table.columns)))
-        return _named(table), checked_target(target.astype(float), self.target)
+            raise InputError("X", f"{len(table)} sample", "at least 2 runs")
+        target = checked_target(column_or_1d(y, warn=True), self.target)
+        if len(target) != len(table):
+            raise InputError("y", f"{len(target)} values", f"{len(table)}, as many as rows of X")
+        self._check_scopes(list(table.columns))
+        return table, target
 
     def _check_scopes(self, names: list[str]) -> None:
         for scope in ("intrinsic", "extrinsic"):
-            for name in getattr(self, scope) or ():
+            for name in self._listed(scope):
                 if name not in names:
                     raise InputError(scope, name, "a column: " + ", ".join(names[:12]))
-        twice = set(self.intrinsic or ()) & set(self.extrinsic or ())
+        twice = set(self._listed("intrinsic")) & set(self._listed("extrinsic"))
         if twice:
             raise InputError("intrinsic and extrinsic", sorted(twice)[0], "each factor in one only")
 
+    def _cautions(self, table: pd.DataFrame) -> list[str]:
+        return cautions_on(table, self.model_.columns, self.roles_)
+
+    def _listed(self, scope: str) -> list[str]:
+        names = getattr(self, scope)
+        if isinstance(names, str):
+            raise InputError(scope, names, f"a list of names, such as [{names!r}]")
+        return [] if names is None else [str(name) for name in names]
+
     def _asked(self, X: Any) -> pd.DataFrame:
         check_is_fitted(self)
-        if isinstance(X, pd.DataFrame):
-            missing = [n for n in self._names() if n not in set(map(str, X.columns))]
-            if hasattr(self, "feature_names_in_") and missing:
-                raise InputError("X", "no such column", f"a column {missing[0]!r}")
-            if hasattr(self, "feature_names_in_"):
-                X = X[[c for c in X.columns if str(c) in set(self._names())]][
-                    list(self.feature_names_in_)
-                ]
-            validate_data(self, X, reset=False, skip_check_array=True)
-            table = X
-        else:
-            table = self._framed(validate_data(self, X, reset=False, dtype=None))
-        table = _named(table.reset_index(drop=True))
+        table = self._chosen(X)
         self.model_.columns.check(table)
         return table
 
-    def _framed(self, X: Any) -> pd.DataFrame:
-        return pd.DataFrame(np.asarray(X), columns=self._names()).infer_objects()
+    def _chosen(self, X: Any, where: str = "X") -> pd.DataFrame:
+        """The columns that the model was fitted to, whatever else X has."""
+        if isinstance(X, pd.DataFrame) and hasattr(self, "feature_names_in_"):
+            for name in self.feature_names_in_:
+                if name not in X.columns:
+                    raise InputError(where, "no such column", f"a column {name!r}")
+            X = X[list(self.feature_names_in_)]
+        return self._table(X, first=False)
+
+    def _table(self, X: Any, first: bool) -> pd.DataFrame:
+        """One column a factor, by name; by place ("x0", "x1", ...) where X has no names."""
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=first, skip_check_array=True)
+            table = X.reset_index(drop=True)
+        else:
+            if isinstance(X, list | tuple):  # else one text would make texts of all numbers
+                X = np.array(X, dtype=object)
+            table = pd.DataFrame(validate_data(self, X, reset=first, dtype=None))
+        return _named(table.set_axis(self._names(), axis=1)).infer_objects()
 
     def _names(self) -> list[str]:
         if hasattr(self, "feature_names_in_"):
@@ -316,6 +339,11 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise InputError("X", f"two columns {twice!r}", "one column a factor")
     return table.set_axis(names, axis=1)
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it: NumPy's numbers as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _remembered(table: pd.DataFrame, target: Array, seed: int, most: int = 1000) -> dict[str, Any]:

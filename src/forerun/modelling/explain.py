@@ -125,7 +125,7 @@ def _factors(
             FactorEffect(
                 name=column.name,
                 kind="numeric" if numeric else "categorical",
-                scope="intrinsic" if column.name in (model.intrinsic or ()) else "extrinsic",
+                scope="intrinsic" if column.name in model.intrinsic_ else "extrinsic",
                 contribution=moved[column.name] / total,
                 elasticity=_elasticity(model, table, column) if column.kind == "power" else None,
                 low=None if low is None else float(low),

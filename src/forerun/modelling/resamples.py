@@ -41,9 +41,7 @@ def resampled_constants(model: PerformanceModel, table: pd.DataFrame, measured: 
     fitted = model.model_
     if isinstance(fitted, AutoModel):
         return _of_phases(fitted, table, measured)
-    design = design_from(
-        fitted.columns, table, [n for n in model.intrinsic or () if n in table.columns]
-    )
+    design = design_from(fitted.columns, table, model.intrinsic_)
     resamples = fit_resamples(
         design, np.exp(measured), loss=model.loss, penalty=model.penalty,
         strength=fitted.strength, exponent_bound=model.exponent_bound, count=RESAMPLES,
