@@ -36,8 +36,8 @@ def notes_on(table: pd.DataFrame, columns: Columns) -> list[str]:
     varying = len(columns.numeric) + len(columns.levels)
     if len(table) < RUNS_A_FACTOR * (varying + 1):
         notes.append(
-            f"only {len(table)} runs for {varying} factors: expect wide intervals,"
-            f" {RUNS_A_FACTOR * (varying + 1)} would be a start"
+            f"only {len(table)} runs for {varying} factor{'s' * (varying != 1)}:"
+            f" expect wide intervals, {RUNS_A_FACTOR * (varying + 1)} would be a start"
         )
     for column in columns.levels:
         if len(column.levels) > MANY_LEVELS:

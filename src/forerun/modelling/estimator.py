@@ -130,7 +130,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict_formula(self, X: Any) -> Array:
         """What the closed form alone says, without the correction."""
-        return self._exp(self.model_.log_formula(self._asked(X)))
+        table = self._asked(X)
+        return self._exp(self.model_.log_formula(table))
 
     def formula(self, style: Style = "text") -> str:
         """The closed form to read ("text"), to print ("latex") or to evaluate ("python")."""
@@ -315,13 +316,14 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _table(self, X: Any, first: bool) -> pd.DataFrame:
         """One column a factor, by name; by place ("x0", "x1", ...) where X has no names."""
         if isinstance(X, pd.DataFrame):
+            _check_unique([str(name) for name in X.columns])
             validate_data(self, X, reset=first, skip_check_array=True)
             table = X.reset_index(drop=True)
         else:
             if isinstance(X, list | tuple):  # else one text would make texts of all numbers
                 X = np.array(X, dtype=object)
             table = pd.DataFrame(validate_data(self, X, reset=first, dtype=None))
-        return _named(table.set_axis(self._names(), axis=1)).infer_objects()
+        return table.set_axis(self._names(), axis=1).infer_objects()
 
     def _names(self) -> list[str]:
         if hasattr(self, "feature_names_in_"):
@@ -333,12 +335,10 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return np.exp(np.clip(logs, -LOG_LIMIT, LOG_LIMIT))
 
 
-def _named(table: pd.DataFrame) -> pd.DataFrame:
-    names = [str(name) for name in table.columns]
-    if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise InputError("X", f"two columns {twice!r}", "one column a factor")
-    return table.set_axis(names, axis=1)
+def _check_unique(names: list[str]) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InputError("X", f"two columns {name!r}", "one column a factor")
 
 
 def _plain(value: Any) -> Any:
