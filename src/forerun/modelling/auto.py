@@ -34,19 +34,20 @@ from forerun.modelling.terms import tidy
 
 FORMULA_ROWS = 20_000  # runs that a formula is fitted to; more would not change its digits
 CORRECTION_ROWS = 1_500  # runs that the correction remembers
-SCALE_ROWS = 300  # runs that its lengths are learnt from
+SCALE_ROWS = 600  # runs that its lengths are learnt from
 CHECK_ROWS = 400  # runs that cross-validation is done on
 CHUNK = 4_096  # points predicted at a time, so that memory stays bounded
 FADE = 0.3  # standard deviations outside, over which the members other than the first fade
 
 MEMBERS: tuple[tuple[Kind, Smoothness], ...] = (
     ("single", "matern5"),
-    ("single", "matern3"),
     ("simple", "matern5"),
     ("double", "matern5"),
+    ("simple", "matern1"),
 )
 # What a formula must be better by, in log error, to be preferred to a simpler one
 HANDICAP: dict[Kind, float] = {"single": 0.0, "simple": 0.0, "double": 0.2, "triple": 0.3}
+SHARPNESS = 4.0  # a member with half the error counts 16 times as much
 LARGEST = 0.3  # weight of the held-out largest runs in the choice of the formula
 
 
@@ -71,6 +72,7 @@ class AutoModel:
     kind: Kind
     formula: Phases
     members: tuple[Member, ...]
+    weights: Array  # of the members inside the measured range
     seen: Seen
     intervals: Intervals
 
@@ -93,13 +95,13 @@ class AutoModel:
     def _log_time(self, table: pd.DataFrame) -> Array:
         phi, place = self._where(table)
         logs = np.array([member.log(self, phi, place) for member in self.members])
-        return blend(logs, self.seen.edges.excess(place.numbers)) + self.centre
+        return blend(logs, self.weights, self.seen.edges.excess(place.numbers)) + self.centre
 
     def _log_deviation(self, table: pd.DataFrame) -> Array:
         phi, place = self._where(table)
         logs = np.array([member.log(self, phi, place) for member in self.members])
         variances = [m.correction.variance(self.seen, place) for m in self.members]
-        deviation = np.sqrt(np.mean(variances, axis=0) + logs.var(axis=0))
+        deviation = deviation_of(logs, np.array(variances), self.weights)
         return np.column_stack([deviation, self.seen.edges.excess(place.numbers)])
 
     def _where(self, table: pd.DataFrame) -> tuple[Array, Place]:
@@ -116,6 +118,7 @@ class AutoModel:
                 {"formula": m.formula.to_dict(), "correction": m.correction.to_dict()}
                 for m in self.members
             ],
+            "weights": self.weights.tolist(),
             "seen": {
                 "numbers": self.seen.place.numbers.tolist(),
                 "codes": self.seen.place.codes.tolist(),
@@ -141,6 +144,7 @@ class AutoModel:
             document["kind"],
             Phases.from_dict(document["formula"]),
             members,
+            np.array(document["weights"], float),
             Seen.of(place),
             Intervals.from_dict(document["intervals"]),
         )
@@ -163,23 +167,25 @@ def fit_auto(table: pd.DataFrame, target: Array, seed: int = 0, workers: int = 1
     with ThreadPoolExecutor(workers) as pool:
         formulas = fit_formulas(data, seed, pool.map)
         kept = np.sort(random.permutation(len(rows))[:CORRECTION_ROWS])
-        few = kept[np.sort(random.permutation(len(kept))[:SCALE_ROWS])]
+        few = kept[random.permutation(len(kept))[:SCALE_ROWS]]
         left = {kind: data.target - data.logs(formulas[kind]) for kind, _ in MEMBERS}
-        scales = list(
-            pool.map(lambda m: hyperparameters(place.rows(few), left[m[0]][few], m[1]), MEMBERS)
+        learnt = place.rows(few)
+        first = hyperparameters(learnt, left[MEMBERS[0][0]][few], MEMBERS[0][1])
+        rest = pool.map(
+            lambda m: hyperparameters(learnt, left[m[0]][few], m[1], first), MEMBERS[1:]
         )
+        scales = [first, *rest]
         seen = Seen.of(place.rows(kept))
         members = tuple(
             Member(formulas[kind], condition(seen.place, left[kind][kept], smoothness, scale))
             for (kind, smoothness), scale in zip(MEMBERS, scales, strict=True)
         )
         checks = cross_validate(data, place, formulas, scales, random, pool.map)
+    weights = weigh(checks)
     kind = choose(checks)
     formula = tidy(formulas[kind], design)
-    intervals = Intervals.calibrated(
-        [(c.error, c.deviation, c.excess) for c in checks], len(columns.numeric)
-    )
-    return AutoModel(columns, centre, kind, formula, members, seen, intervals)
+    intervals = Intervals.calibrated([c.calibration(weights) for c in checks], len(columns.numeric))
+    return AutoModel(columns, centre, kind, formula, members, weights, seen, intervals)
 
 
 def fit_formulas(data: Data, seed: int, each: Callable[..., Any] = map) -> dict[Kind, Phases]:
@@ -200,10 +206,16 @@ def place_of(columns: Columns, numbers: Array, codes: Codes) -> Place:
     return Place(numbers / spreads, codes)
 
 
-def blend(logs: Array, excess: Array) -> Array:
-    """All members alike inside, the first alone outside. `logs` is (members, points)."""
+def blend(logs: Array, weights: Array, excess: Array) -> Array:
+    """All members inside, by their weights; the first alone outside. `logs` is (members, points)."""
     outside = np.clip(excess.sum(1) / FADE, 0, 1)
-    result: Array = (1 - outside) * logs.mean(0) + outside * logs[0]
+    result: Array = (1 - outside) * (weights @ logs) + outside * logs[0]
+    return result
+
+
+def deviation_of(logs: Array, variances: Array, weights: Array) -> Array:
+    """Of the log time: what the members say of themselves, and how much they differ."""
+    result: Array = np.sqrt(weights @ variances + weights @ (logs - weights @ logs) ** 2)
     return result
 
 
@@ -213,9 +225,15 @@ class Check:
 
     largest: bool  # these were the largest of one factor, not random ones
     formulas: dict[Kind, Array]  # error of the log of each formula alone
-    error: Array  # of the whole model
-    deviation: Array
+    target: Array
+    logs: Array  # of each member
+    variances: Array
     excess: Array
+
+    def calibration(self, weights: Array) -> tuple[Array, Array, Array]:
+        """Error and stated deviation of the whole model, and how far outside it was asked."""
+        error = self.target - blend(self.logs, weights, self.excess)
+        return error, deviation_of(self.logs, self.variances, weights), self.excess
 
 
 def cross_validate(
@@ -246,8 +264,9 @@ def cross_validate(
         return Check(
             largest,
             {kind: unseen.target - unseen.logs(formula) for kind, formula in again_.items()},
-            unseen.target - blend(np.array(logs), excess),
-            np.sqrt(np.mean(variances, axis=0) + np.var(logs, axis=0)),
+            unseen.target,
+            np.array(logs),
+            np.array(variances),
             excess,
         )
 
@@ -272,6 +291,16 @@ def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[bool
         if np.count_nonzero(test) <= 0.5 * len(values):
             parts.append((True, test))
     return [(largest, test) for largest, test in parts if np.count_nonzero(~test) >= 2]
+
+
+def weigh(checks: Sequence[Check]) -> Array:
+    """Weights of the members: the smaller the error on random held-out runs, the more."""
+    errors = [np.abs(c.target - c.logs) for c in checks if not c.largest]
+    if not errors:
+        return np.full(len(MEMBERS), 1 / len(MEMBERS))
+    mean = np.concatenate(errors, axis=1).mean(1) + 1e-3
+    weights: Array = mean**-SHARPNESS
+    return weights / weights.sum()
 
 
 def choose(checks: Sequence[Check]) -> Kind:

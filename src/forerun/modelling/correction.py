@@ -22,8 +22,9 @@ from scipy.optimize import minimize
 from forerun.modelling.columns import Array, Codes
 from forerun.modelling.expression import tail_weights
 
-Smoothness = Literal["matern5", "matern3"]
+Smoothness = Literal["matern5", "matern1"]
 JITTER = 1e-8  # variance of log time added for numerical safety
+STEPS = 40  # of the search for hyperparameters
 FIXED = 2  # hyperparameters before the lengths: size of the correction, noise
 
 
@@ -159,9 +160,9 @@ def kernel(smoothness: Smoothness, squared: Array) -> tuple[Array, Array]:
         r = np.sqrt(5 * squared)
         decay = np.exp(-r)
         return (1 + r + 5 / 3 * squared) * decay, 5 / 3 * (1 + r) * decay
-    r = np.sqrt(3 * squared)
+    r = np.sqrt(squared + 1e-12)  # its slope at 0 is infinite
     decay = np.exp(-r)
-    return (1 + r) * decay, 3 * decay
+    return decay, decay / r
 
 
 class _Evidence:
@@ -237,13 +238,18 @@ def _inverse(factor: Array) -> Array:
     return np.asarray(inverse)
 
 
-def hyperparameters(seen: Place, residual: Array, smoothness: Smoothness, steps: int = 40) -> Array:
-    """The most probable log scales, Student-t noise by reweighting."""
+def hyperparameters(
+    seen: Place, residual: Array, smoothness: Smoothness, start: Array | None = None
+) -> Array:
+    """The most probable log scales, Student-t noise by reweighting.
+
+    `start` is where the search begins, such as the scales found for another formula.
+    """
     evidence = _Evidence(seen, residual, smoothness)
-    scales = evidence.search(evidence.centre, steps)
+    scales = evidence.search(evidence.centre if start is None else start, STEPS)
     for _ in range(2):
         evidence.reweigh(scales)
-        scales = evidence.search(scales, steps // 3)
+        scales = evidence.search(scales, STEPS // 3)
     return scales
 
 
