@@ -60,6 +60,7 @@ class Findings:
     fitted: KeptModel
     explanation: Explanation
     rows: pd.DataFrame
+    noise: float | None
     reference: dict[str, Value]
     curves: tuple[Curve, ...]
 
@@ -103,6 +104,7 @@ def gather(study: Study, target: str = "seconds") -> Findings:
         fitted=fitted,
         explanation=model.explain(),
         rows=tables.measured(model, table, target, COVERAGE),
+        noise=tables.repeat_spread(table, target),
         reference=at,
         curves=curves,
     )

@@ -6,7 +6,7 @@ from forerun.modelling.explain import FactorEffect
 
 
 def test_a_short_formula_stays_on_its_line() -> None:
-    assert formula_lines("seconds = 2·batch + 1", 80).plain == "  seconds = 2·batch + 1\n"
+    assert formula_lines("seconds = 2·batch + 1", 80).plain == "  seconds = 2·batch + 1"
 
 
 def test_a_long_formula_breaks_between_its_terms_and_not_inside_brackets() -> None:
@@ -23,7 +23,8 @@ def test_a_long_term_breaks_between_its_factors() -> None:
     term = "1.5·kernel^0.5·[act: relu 1·2, tanh 2]·batch"
     assert wrapped(term, 16).splitlines() == [
         "1.5·kernel^0.5·",
-        "[act: relu 1·2, tanh 2]·",
+        "[act: relu 1·2,",
+        "tanh 2]·",
         "batch",
     ]
 

@@ -14,6 +14,12 @@ def test_the_reference_is_a_measured_value_of_each_factor() -> None:
     assert tables.reference(table, space) == {"batch": 32, "act": "tanh"}
 
 
+def test_the_spread_of_repeats() -> None:
+    table = pd.DataFrame({"batch": [1, 1, 2, 2, 4], "seconds": [1.0, 3.0, 5.0, 5.0, 9.0]})
+    assert tables.repeat_spread(table, "seconds") == pytest.approx(2**0.5 / 2 / 2)
+    assert tables.repeat_spread(table.iloc[[0, 2, 4]], "seconds") is None
+
+
 @pytest.mark.parametrize(
     ("column", "expected"),
     [([1, 2, 4], [1, 2, 3, 4, 5, 6, 7, 8]), ([0.0, 0.5], [0.0, 1.0]), ([-2.0, -1.0], [-2.0, -1.0])],

@@ -37,7 +37,7 @@ def explain(study: StudyPath, target: Target = "seconds", json: Json = False) ->
     to = results()
     to.print(formula_lines(explanation.formula, to.width))
     share = percent(explanation.formula_share)
-    to.print(f"The formula alone carries {share} of what the model explains.\n")
+    to.print(f"\nThe formula alone carries {share} of what the model explains.")
     to.print(effects(explanation, column, to.width))
     if explanation.workers is not None:
         to.print(_workers(explanation.workers, column) + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -18,6 +18,7 @@ from forerun.cli.common import (
     working,
 )
 from forerun.errors import InputError
+from forerun.quantities import percent
 
 if TYPE_CHECKING:
     from forerun.modelling.kept import KeptModel
@@ -59,23 +60,26 @@ def fit(
         column = target_of(opened, target)
         from forerun.modelling.kept import fit_kept  # late: a wrong study is refused at once
 
+        settings: dict[str, Any] = {
+            "expression": expression,
+            "loss": loss,
+            "strength": weight,
+            "random_state": seed,
+        }
         with working(f"fitting {column}"):
-            fitted = fit_kept(
-                opened,
-                column,
-                compare=not no_compare,
-                refit=refit,
-                expression=expression,
-                loss=loss,
-                strength=weight,
-                random_state=seed,
-            )
+            fitted = fit_kept(opened, column, compare=False, refit=refit, **settings)
         if not fitted.new:
             note(f"{opened.path}: model is up to date, fitted {fitted.fitted}; --refit fits again")
+        if not json:
+            _print_formula(opened, fitted)  # at once: the comparison takes several fits more
+        if not no_compare:
+            with working("comparing on held-out runs"):
+                compared = fit_kept(opened, column, **settings)
+            fitted = replace(compared, new=fitted.new)
         if json:
             print_json(document(opened, fitted))
         else:
-            _print(opened, fitted)
+            _print_rest(opened, fitted)
 
 
 def document(study: Study, fitted: KeptModel) -> dict[str, Any]:
@@ -93,16 +97,25 @@ def document(study: Study, fitted: KeptModel) -> dict[str, Any]:
     }
 
 
-def _print(study: Study, fitted: KeptModel) -> None:
-    from forerun.cli.tables import effects, formula_lines, held_out_errors, next_predict
+def _print_formula(study: Study, fitted: KeptModel) -> None:
+    from forerun.cli.tables import formula_lines
 
-    explanation = fitted.model.explain()
     to = results()
     to.print(f"{study.path}: {fitted.runs} runs, {len(study.space)} factors\n", style="bold")
     to.print(formula_lines(fitted.model.formula(), to.width))
+
+
+def _print_rest(study: Study, fitted: KeptModel) -> None:
+    from forerun.cli.tables import effects, held_out_errors, next_predict
+    from forerun.plots.tables import repeat_spread
+
+    to = results()
     if fitted.held_out:
         to.print(held_out_errors(fitted.held_out))
-    to.print(effects(explanation, fitted.target, to.width, most=8))
+    spread = repeat_spread(study.table(fitted.target), fitted.target)
+    if spread is not None:
+        to.print(f"Repeats of a point spread by {percent(spread)}: noise, or a factor is missing.")
+    to.print(effects(fitted.model.explain(), fitted.target, to.width, most=8))
     for line in fitted.model.notes_:
         to.print(f"note: {line}")
     to.print(f"\nnext: {next_predict(study, fitted.target)}", soft_wrap=True)

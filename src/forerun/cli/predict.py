@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from forerun.study import Study
 
 _MOST = 10_000  # combinations of one call
+_CAUTIONS = 8  # different warnings below a table
 
 
 def predict(
@@ -200,5 +201,8 @@ def _print_table(
             ", ".join(marks),
         )
     results().print(made)
-    for line in dict.fromkeys(line for answer in answers for line in answer["cautions"]):
+    lines = list(dict.fromkeys(line for answer in answers for line in answer["cautions"]))
+    for line in lines[:_CAUTIONS]:
         warn(line)
+    if len(lines) > _CAUTIONS:
+        warn(f"and {len(lines) - _CAUTIONS} more of this kind")

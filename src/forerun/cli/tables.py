@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from forerun.cli.common import shown, table
@@ -29,19 +30,20 @@ def formula_lines(formula: str, width: int) -> Text:
     text = shown(formula)
     if len(text) + 2 > width:
         name, _, rest = text.partition(" = ")
-        terms = [wrapped(term, width - 6, "\n        ") for term in _cut(rest, " + ")]
+        terms = [wrapped(term, width - 8, "\n        ") for term in _cut(rest, " + ")]
         text = f"{name} =\n      " + "\n    + ".join(terms)
-    return Text(f"  {text}\n", style="bold")
+    return Text(f"  {text}", style="bold")
 
 
 def wrapped(product: str, width: int, newline: str = "\n") -> str:
-    """A product on lines of at most `width`, broken after its dots, not inside a factor."""
+    """A product on lines of at most `width`, broken after its dots, or at spaces if it must be."""
     lines = [""]
     for factor in _cut(product, "·"):
         if lines[-1] and len(lines[-1]) + len(factor) + 1 > width:
             lines.append("")
         lines[-1] += f"{factor}·"
-    return newline.join(lines).removesuffix("·")
+    cut = [part for line in lines for part in wrap(line, width, break_long_words=False)]
+    return newline.join(cut).removesuffix("·")
 
 
 def held_out_errors(rows: Iterable[HeldOut]) -> Table:

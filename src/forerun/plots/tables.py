@@ -60,6 +60,17 @@ def measured(
     return rows
 
 
+def repeat_spread(table: pd.DataFrame, target: str) -> float | None:
+    """How far repeats of one point spread: standard deviation over mean, the median of all points.
+
+    No model can do better than this. None where no point was run twice.
+    """
+    names = [name for name in table.columns if name != target]
+    groups = table.groupby(names, sort=False, observed=True)[target]
+    spread = (groups.std() / groups.mean())[groups.size() > 1]
+    return float(spread.median()) if len(spread) else None
+
+
 def reference(table: pd.DataFrame, space: Space) -> dict[str, Value]:
     """The point at which curves hold the other factors: measured medians, commonest levels."""
     chosen: dict[str, Value] = {}
