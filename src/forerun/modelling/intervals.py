@@ -18,6 +18,7 @@ from forerun.modelling.columns import Array
 
 GROWTH = 0.25  # log error a standard deviation outside, where nothing was held out to learn it
 LEAST_GROWTH = 0.1
+FEWEST_SCORES = 10  # held-out runs that make a quantile
 TAIL = 4.0  # degrees of freedom where held-out runs are too few for a quantile
 
 
@@ -52,12 +53,14 @@ class Intervals:
         """Deviations that hold `coverage` of unseen runs: the quantile of the held-out ones."""
         count = len(self.scores)
         wanted = coverage * (count + 1) / max(count, 1)
-        if count >= 10 and wanted <= 1:
+        if count >= FEWEST_SCORES and wanted <= 1:
             return float(np.quantile(self.scores, wanted))
         # too few: the Student quantile, scaled to the held-out runs' typical size
         typical = float(np.median(self.scores)) if count else student.ppf(0.75, TAIL)
         scale = max(typical / float(student.ppf(0.75, TAIL)), 1.0)
-        return scale * float(student.ppf((1 + coverage) / 2, TAIL))
+        found = scale * float(student.ppf((1 + coverage) / 2, TAIL))
+        # never less than a quantile: an interval of more coverage holds that of less
+        return max(found, float(self.scores[-1])) if count >= FEWEST_SCORES else found
 
     def to_dict(self) -> dict[str, Any]:
         return {"scores": self.scores.tolist(), "growth": self.growth.tolist()}
