@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from forerun.modelling.explain import Explanation
     from forerun.modelling.held_out import HeldOut, held_out
     from forerun.modelling.suggest import Suggestion, suggest
+    from forerun.report import write_report
     from forerun.study import Run, Study
 
 __version__ = "0.1.0.dev0"
@@ -51,6 +52,7 @@ _MODULES = {
     "held_out": "forerun.modelling.held_out",
     "read_runs": "forerun.importing",
     "suggest": "forerun.modelling.suggest",
+    "write_report": "forerun.report",
 }
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "held_out",
     "read_runs",
     "suggest",
+    "write_report",
 ]
 
 

@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import subprocess
 import sys
 import warnings
@@ -138,6 +139,17 @@ def test_a_reader_that_leaves_early_is_no_error(lenet_study: Study) -> None:
     done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=False)
     assert done.stdout == "{"
     assert done.stderr == ""
+
+
+def test_the_help_answers_in_under_0_4_seconds() -> None:
+    def processor_seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert run("--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # Of three, for the first may have to compile; processor time, for other tests run beside it.
+    assert min(processor_seconds() for _ in range(3)) < 0.4
 
 
 def test_the_help_needs_no_slow_library() -> None:
