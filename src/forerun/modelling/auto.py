@@ -37,6 +37,7 @@ CORRECTION_ROWS = 1_500  # runs that the correction remembers
 SCALE_ROWS = 600  # runs that its lengths are learnt from
 CHECK_ROWS = 400  # runs that cross-validation is done on
 CHUNK = 4_096  # points predicted at a time, so that memory stays bounded
+MOST_VARIANCE = 0.25  # of a log time, that a prediction is lowered by half of
 FADE = 0.3  # standard deviations outside, over which the members other than the first fade
 
 MEMBERS: tuple[tuple[Kind, Smoothness], ...] = (
@@ -80,6 +81,10 @@ class AutoModel:
     def design(self) -> Design:
         return Design(self.columns)
 
+    @property
+    def noise(self) -> Array:
+        return np.array([member.correction.noise for member in self.members])
+
     def log_time(self, table: pd.DataFrame) -> Array:
         return _chunked(self._log_time, table)
 
@@ -95,7 +100,8 @@ class AutoModel:
     def _log_time(self, table: pd.DataFrame) -> Array:
         phi, place = self._where(table)
         logs = np.array([member.log(self, phi, place) for member in self.members])
-        return blend(logs, self.weights, self.seen.edges.excess(place.numbers)) + self.centre
+        excess = self.seen.edges.excess(place.numbers)
+        return blend(logs, self.weights, self.noise, excess) + self.centre
 
     def _log_deviation(self, table: pd.DataFrame) -> Array:
         phi, place = self._where(table)
@@ -182,9 +188,12 @@ def fit_auto(table: pd.DataFrame, target: Array, seed: int = 0, workers: int = 1
         )
         checks = cross_validate(data, place, formulas, scales, random, pool.map)
     weights = weigh(checks)
+    noise = np.array([member.correction.noise for member in members])
     kind = choose(checks)
     formula = tidy(formulas[kind], design)
-    intervals = Intervals.calibrated([c.calibration(weights) for c in checks], len(columns.numeric))
+    intervals = Intervals.calibrated(
+        [c.calibration(weights, noise) for c in checks], len(columns.numeric)
+    )
     return AutoModel(columns, centre, kind, formula, members, weights, seen, intervals)
 
 
@@ -206,11 +215,18 @@ def place_of(columns: Columns, numbers: Array, codes: Codes) -> Place:
     return Place(numbers / spreads, codes)
 
 
-def blend(logs: Array, weights: Array, excess: Array) -> Array:
-    """All members inside, by their weights; the first alone outside. `logs` is (members, points)."""
+def blend(logs: Array, weights: Array, noise: Array, excess: Array) -> Array:
+    """One log time of the members' (members, points), with the least expected relative error.
+
+    All members count inside, by their weights; the first alone outside. Of a log-normal time with
+    deviation s, exp(-s^2) times the median has the least expected relative error; half that way is
+    gone, for s (noise and differences between the members) is an estimate itself.
+    """
     outside = np.clip(excess.sum(1) / FADE, 0, 1)
-    result: Array = (1 - outside) * (weights @ logs) + outside * logs[0]
-    return result
+    inside = weights @ logs
+    variance = weights @ noise**2 + weights @ (logs - inside) ** 2
+    result: Array = (1 - outside) * inside + outside * logs[0]
+    return result - 0.5 * np.minimum(variance, MOST_VARIANCE)
 
 
 def deviation_of(logs: Array, variances: Array, weights: Array) -> Array:
@@ -230,9 +246,9 @@ class Check:
     variances: Array
     excess: Array
 
-    def calibration(self, weights: Array) -> tuple[Array, Array, Array]:
+    def calibration(self, weights: Array, noise: Array) -> tuple[Array, Array, Array]:
         """Error and stated deviation of the whole model, and how far outside it was asked."""
-        error = self.target - blend(self.logs, weights, self.excess)
+        error = self.target - blend(self.logs, weights, noise, self.excess)
         return error, deviation_of(self.logs, self.variances, weights), self.excess
 
 
@@ -299,8 +315,9 @@ def weigh(checks: Sequence[Check]) -> Array:
     if not errors:
         return np.full(len(MEMBERS), 1 / len(MEMBERS))
     mean = np.concatenate(errors, axis=1).mean(1) + 1e-3
-    weights: Array = mean**-SHARPNESS
-    return weights / weights.sum()
+    raw: Array = mean**-SHARPNESS
+    weights: Array = raw / raw.sum()
+    return weights
 
 
 def choose(checks: Sequence[Check]) -> Kind:

@@ -103,6 +103,11 @@ class Correction:
     coefficients: Array
     noise_shares: Array  # each run's noise variance over the common one: outliers have more
 
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the log time of a run."""
+        return float(np.exp(self.log_scales[1]))
+
     def mean(self, seen: Seen, where: Place) -> Array:
         return self._covariance(seen, where) @ self.coefficients
 
@@ -196,7 +201,7 @@ class _Evidence:
 
     def __call__(self, log_scales: Array) -> tuple[float, Array]:
         value, slope, total = self.covariance(log_scales)
-        factor, failed = lapack.dpotrf(total, lower=1)
+        factor, failed = lapack.dpotrf(total, lower=1, clean=1)
         if failed:
             return 1e10, np.zeros_like(log_scales)
         inverse = _inverse(factor)
@@ -216,7 +221,7 @@ class _Evidence:
     def search(self, start: Array, steps: int) -> Array:
         found = minimize(
             self, start, jac=True, method="L-BFGS-B", bounds=self.bounds,
-            options={"maxiter": steps, "ftol": 1e-6},
+            options={"maxiter": steps, "ftol": 1e-4},
         )  # fmt: skip
         return np.asarray(found.x, float)
 
@@ -232,9 +237,11 @@ class _Evidence:
 
 
 def _inverse(factor: Array) -> Array:
+    """Of a covariance, from its Cholesky factor (whose upper triangle is 0)."""
     inverse, _ = lapack.dpotri(factor, lower=1)
-    inverse = np.tril(inverse)
-    inverse += np.tril(inverse, -1).T
+    diagonal = np.diag(inverse).copy()
+    inverse = inverse + inverse.T
+    inverse[np.diag_indices_from(inverse)] = diagonal
     return np.asarray(inverse)
 
 
