@@ -2,6 +2,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,25 @@ def test_the_report_is_about_the_studys_model(findings: Findings) -> None:
     assert findings.fitted.settings == before.settings
     assert findings.fitted.held_out == before.held_out
     assert not findings.fitted.new
+
+
+def test_of_many_levels_the_page_lists_both_ends(findings: Findings) -> None:
+    many = {f"level{n}": 1.0 + n for n in range(40)}
+    first = findings.explanation.factors[0]
+    effect = replace(first, name="card", levels=many, elasticity=None)
+    explanation = replace(findings.explanation, factors=(effect,))
+    text = page(replace(findings, explanation=explanation))
+    assert "<td>level0</td>" in text
+    assert "<td>level39</td>" in text
+    assert "<td>level20</td>" not in text
+    assert "… 16 more …" in text
+
+
+def test_too_few_points_are_refused(findings: Findings, tmp_path: Path) -> None:
+    few = Study.create(tmp_path / "few.db", findings.space)
+    few.add_all(Study.open(findings.path).runs()[:3])
+    with pytest.raises(ValueError, match="found 3 different points, expected at least 4"):
+        gather(few)
 
 
 def test_a_page_that_fails_leaves_the_old_one(

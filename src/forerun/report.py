@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from forerun import __version__
+from forerun.errors import InputError
 from forerun.factors import Factor, Space, Value
 from forerun.modelling.explain import Explanation, FactorEffect
 from forerun.modelling.kept import KeptModel, fit_kept, kept
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from forerun.study import Study
 
 COVERAGE = 0.9
-MOST_LEVELS = 60  # levels that the page lists
+FEWEST_POINTS = 4  # with fewer nothing can be held out to judge the model by
+MOST_LEVELS = 24  # of one factor that the page lists; of more, those at both ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,10 @@ def write_report(study: Study, path: str | Path, target: str = "seconds") -> Pat
 
 def gather(study: Study, target: str = "seconds") -> Findings:
     """The model, its judgement on runs that it has not seen, and the table of every figure."""
+    count = len(study.table(target).drop(columns=target).drop_duplicates())
+    if count < FEWEST_POINTS:
+        found, enough = f"{count} different points", f"at least {FEWEST_POINTS} for a report"
+        raise InputError(str(study.path), found, enough)
     before = kept(study, target)
     fitted = fit_kept(study, target, **(before.settings if before else {}))
     model, table, space = fitted.model, study.table(target), study.space
@@ -155,8 +161,7 @@ def page(findings: Findings) -> str:
         between=lambda low, high: between(low, high, findings.target, findings.unit),
         what=_what(findings.target),
         drawn=tables.DRAWN,
-        levels=tables.levels(findings.explanation).to_numpy().tolist(),
-        most_levels=MOST_LEVELS,
+        levels=_listed_levels(findings.explanation),
         measured_values=[
             (factor, _seen(factor, findings.table)) for factor in findings.space.values()
         ],
@@ -257,6 +262,21 @@ def _commands(findings: Findings) -> str:
         shlex.join(["forerun", *words, *chosen])
         for words in (["fit", path, *options], ["explain", path], ["report", path])
     )
+
+
+def _listed_levels(explanation: Explanation) -> list[tuple[str, str, float | None]]:
+    """(factor, level, multiple) for the page; of very many levels the lowest and the highest."""
+    listed: list[tuple[str, str, float | None]] = []
+    for name, rows in tables.levels(explanation).groupby("factor", sort=False):
+        found = [(str(name), str(level), float(times)) for _, level, times in rows.to_numpy()]
+        if len(found) > MOST_LEVELS:
+            found.sort(key=lambda row: row[2])
+            end = MOST_LEVELS // 2
+            between_ends = (str(name), f"… {len(found) - 2 * end} more …", None)
+            listed += [*found[:end], between_ends, *found[-end:]]
+        else:
+            listed += found
+    return listed
 
 
 def _what(target: str) -> str:
