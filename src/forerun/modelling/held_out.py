@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Predictor = Callable[[pd.DataFrame, Array, pd.DataFrame], dict[str, Array]]
 
 FOLDS = 3
-MOST_ROWS = 600  # of a larger study a random part is compared
+MOST_ROWS = 300  # of a larger study a random part is compared, so that it takes seconds
 FEWEST_ROWS = 8
 
 
@@ -87,6 +87,7 @@ def _forerun(space: Space, target: str, settings: dict[str, Any]) -> Predictor:
             intrinsic=list(space.intrinsic),
             extrinsic=list(space.extrinsic),
             target=target,
+            n_jobs=-1,
             **settings,
         )
         with warnings.catch_warnings():

@@ -112,6 +112,7 @@ def _fit(study: Study, table: pd.DataFrame, target: str, settings: Mapping[str, 
         roles={name: factor.role for name, factor in space.items() if factor.role},
         target=target,
         unit=unit_of(target),
+        n_jobs=-1,
         **settings,
     )
     failures = study.failures()
