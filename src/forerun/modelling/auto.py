@@ -1,8 +1,9 @@
 """The default model: a readable formula, and a smooth correction that does not extrapolate.
 
-Inside the measured range the prediction is the geometric mean of four members, each a formula with
-its own correction. Outside it is the single-term member alone: where several terms add up, the
-fastest growing one takes over outside, with an exponent learnt where it was minor.
+Inside the measured range the prediction is the weighted geometric mean of four members, each a
+formula with its own correction. Outside it is one member alone, by default that of a single term:
+where several terms add up, the fastest growing one takes over outside, with an exponent learnt
+where it was minor. Only if the largest runs, held out, clearly say so is another one taken.
 
 The formula that people read is chosen by cross-validation that also holds out the largest runs,
 and has to earn its terms. Errors on held-out runs also set the width of the intervals.
@@ -48,6 +49,8 @@ MEMBERS: tuple[tuple[Kind, Smoothness], ...] = (
 )
 # What a formula must be better by, in log error, to be preferred to a simpler one
 HANDICAP: dict[Kind, float] = {"single": 0.0, "simple": 0.0, "double": 0.2, "triple": 0.3}
+CLEARLY = 1.5  # times as large an error on the largest runs speaks against the single term
+FEWEST_TO_TELL = 20  # learnt runs, below which that is not judged
 SHARPNESS = 4.0  # a member with half the error counts 16 times as much
 LARGEST = 0.3  # weight of the held-out largest runs in the choice of the formula
 
@@ -74,6 +77,7 @@ class AutoModel:
     formula: Phases
     members: tuple[Member, ...]
     weights: Array  # of the members inside the measured range
+    outer: Codes  # the member that speaks outside, for each numeric factor
     seen: Seen
     intervals: Intervals
 
@@ -101,7 +105,7 @@ class AutoModel:
         phi, place = self._where(table)
         logs = np.array([member.log(self, phi, place) for member in self.members])
         excess = self.seen.edges.excess(place.numbers)
-        return blend(logs, self.weights, self.noise, excess) + self.centre
+        return blend(logs, self.weights, self.outer, self.noise, excess) + self.centre
 
     def _log_deviation(self, table: pd.DataFrame) -> Array:
         phi, place = self._where(table)
@@ -125,6 +129,7 @@ class AutoModel:
                 for m in self.members
             ],
             "weights": self.weights.tolist(),
+            "outer": self.outer.tolist(),
             "seen": {
                 "numbers": self.seen.place.numbers.tolist(),
                 "codes": self.seen.place.codes.tolist(),
@@ -151,6 +156,7 @@ class AutoModel:
             Phases.from_dict(document["formula"]),
             members,
             np.array(document["weights"], float),
+            np.array(document["outer"], np.int64),
             Seen.of(place),
             Intervals.from_dict(document["intervals"]),
         )
@@ -187,14 +193,14 @@ def fit_auto(table: pd.DataFrame, target: Array, seed: int = 0, workers: int = 1
             for (kind, smoothness), scale in zip(MEMBERS, scales, strict=True)
         )
         checks = cross_validate(data, place, formulas, scales, random, pool.map)
-    weights = weigh(checks)
+    weights, outer = weigh(checks), furthest(checks, len(columns.numeric))
     noise = np.array([member.correction.noise for member in members])
     kind = choose(checks)
     formula = tidy(formulas[kind], design)
     intervals = Intervals.calibrated(
-        [c.calibration(weights, noise) for c in checks], len(columns.numeric)
+        [c.calibration(weights, outer, noise) for c in checks], len(columns.numeric)
     )
-    return AutoModel(columns, centre, kind, formula, members, weights, seen, intervals)
+    return AutoModel(columns, centre, kind, formula, members, weights, outer, seen, intervals)
 
 
 def fit_formulas(data: Data, seed: int, each: Callable[..., Any] = map) -> dict[Kind, Phases]:
@@ -215,17 +221,20 @@ def place_of(columns: Columns, numbers: Array, codes: Codes) -> Place:
     return Place(numbers / spreads, codes)
 
 
-def blend(logs: Array, weights: Array, noise: Array, excess: Array) -> Array:
+def blend(logs: Array, weights: Array, outer: Codes, noise: Array, excess: Array) -> Array:
     """One log time of the members' (members, points), with the least expected relative error.
 
-    All members count inside, by their weights; the first alone outside. Of a log-normal time with
-    deviation s, exp(-s^2) times the median has the least expected relative error; half that way is
-    gone, for s (noise and differences between the members) is an estimate itself.
+    All members count inside, by their weights; outside, the `outer` one of each factor that is.
+    Of a log-normal time with deviation s, exp(-s^2) times the median has the least expected
+    relative error; half that way is gone, for s (noise and differences between the members) is an
+    estimate itself.
     """
-    outside = np.clip(excess.sum(1) / FADE, 0, 1)
+    total = excess.sum(1)
+    outside = np.clip(total / FADE, 0, 1)
     inside = weights @ logs
+    beyond = (excess.T * logs[outer]).sum(0) / np.where(total > 0, total, 1.0)
     variance = weights @ noise**2 + weights @ (logs - inside) ** 2
-    result: Array = (1 - outside) * inside + outside * logs[0]
+    result: Array = (1 - outside) * inside + outside * beyond
     return result - 0.5 * np.minimum(variance, MOST_VARIANCE)
 
 
@@ -239,16 +248,17 @@ def deviation_of(logs: Array, variances: Array, weights: Array) -> Array:
 class Check:
     """What one held-out part of the runs taught."""
 
-    largest: bool  # these were the largest of one factor, not random ones
+    largest: int | None  # these were the largest of this numeric factor; None: random ones
+    learnt: int  # runs that the others were
     formulas: dict[Kind, Array]  # error of the log of each formula alone
     target: Array
     logs: Array  # of each member
     variances: Array
     excess: Array
 
-    def calibration(self, weights: Array, noise: Array) -> tuple[Array, Array, Array]:
+    def calibration(self, weights: Array, outer: Codes, noise: Array) -> tuple[Array, Array, Array]:
         """Error and stated deviation of the whole model, and how far outside it was asked."""
-        error = self.target - blend(self.logs, weights, noise, self.excess)
+        error = self.target - blend(self.logs, weights, outer, noise, self.excess)
         return error, deviation_of(self.logs, self.variances, weights), self.excess
 
 
@@ -265,7 +275,7 @@ def cross_validate(
     data, place = data.rows(rows), place.rows(rows)
     parts = held_out_parts(place, random)
 
-    def check(part: tuple[bool, Mask]) -> Check:
+    def check(part: tuple[int | None, Mask]) -> Check:
         largest, test = part
         learn, unseen = data.rows(~test), data.rows(test)
         again_ = {kind: again(learn, kind, formula) for kind, formula in formulas.items()}
@@ -279,6 +289,7 @@ def cross_validate(
         excess = seen.edges.excess(where.numbers)
         return Check(
             largest,
+            len(learn.target),
             {kind: unseen.target - unseen.logs(formula) for kind, formula in again_.items()},
             unseen.target,
             np.array(logs),
@@ -289,15 +300,17 @@ def cross_validate(
     return list(each(check, parts))
 
 
-def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[bool, Mask]]:
+def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[int | None, Mask]]:
     """Five parts of the distinct points; then, for each factor, its largest values."""
     both = np.column_stack([place.numbers, place.codes])
     _, point = np.unique(both, axis=0, return_inverse=True)
     point = point.ravel()
     count = int(point.max()) + 1
     part_of = random.permutation(count) % 5
-    parts = [(False, part_of[point] == part) for part in range(min(5, count))] if count > 2 else []
-    for values in place.numbers.T:
+    parts: list[tuple[int | None, Mask]] = []
+    if count > 2:
+        parts = [(None, part_of[point] == part) for part in range(min(5, count))]
+    for factor, values in enumerate(place.numbers.T):
         distinct = np.unique(values)
         if len(distinct) < 3:
             continue
@@ -305,13 +318,13 @@ def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[bool
         if not 0 < np.count_nonzero(test) <= 0.5 * len(values):
             test = values == distinct[-1]
         if np.count_nonzero(test) <= 0.5 * len(values):
-            parts.append((True, test))
-    return [(largest, test) for largest, test in parts if np.count_nonzero(~test) >= 2]
+            parts.append((factor, test))
+    return [(factor, test) for factor, test in parts if np.count_nonzero(~test) >= 2]
 
 
 def weigh(checks: Sequence[Check]) -> Array:
     """Weights of the members: the smaller the error on random held-out runs, the more."""
-    errors = [np.abs(c.target - c.logs) for c in checks if not c.largest]
+    errors = [np.abs(c.target - c.logs) for c in checks if c.largest is None]
     if not errors:
         return np.full(len(MEMBERS), 1 / len(MEMBERS))
     mean = np.concatenate(errors, axis=1).mean(1) + 1e-3
@@ -320,13 +333,25 @@ def weigh(checks: Sequence[Check]) -> Array:
     return weights
 
 
+def furthest(checks: Sequence[Check], factors: int) -> Codes:
+    """The member to trust beyond each factor's range: the single term, unless clearly beaten."""
+    outer = np.zeros(factors, np.int64)
+    for check in checks:
+        if check.largest is None or check.learnt < FEWEST_TO_TELL:
+            continue
+        mean = np.abs(check.target - check.logs).mean(1) + 1e-3
+        mean[1:] *= CLEARLY
+        outer[check.largest] = np.argmin(mean)
+    return outer
+
+
 def choose(checks: Sequence[Check]) -> Kind:
     """The kind of formula with the least held-out error, simpler ones preferred."""
     if not checks:
         return "single"
 
     def error(kind: Kind, largest: bool) -> float:
-        found = [c for c in checks if c.largest == largest] or checks
+        found = [c for c in checks if (c.largest is not None) == largest] or checks
         errors = np.concatenate([np.abs(c.formulas[kind]) for c in found])
         return float(np.log(errors.mean() + 1e-3))
 

@@ -177,7 +177,7 @@ def _measured(name: str, values: pd.Series[Any]) -> Column:
         name,
         kind,
         centre=float(scaled.mean()) * unit,
-        spread=(float(scaled.std()) or 1.0) * unit,
+        spread=float(scaled.std()) * unit or 1.0,
         low=low,
         high=high,
     )

@@ -48,7 +48,9 @@ def held_out(
     if len(times) < FEWEST_ROWS:
         listed = ("forerun", "formula alone", "log-log straight line", "random forest")
         return [HeldOut(name, None, None) for name in listed]
-    part = random.permutation(len(times)) % FOLDS
+    # repeats of a point stay together: otherwise they would be predicted from each other
+    point = factors.groupby(names, dropna=False, sort=False).ngroup().to_numpy()
+    part = (random.permutation(int(point.max()) + 1) % FOLDS)[point]
     near = _errors(predictors, factors, times, [part == number for number in range(FOLDS)])
     far = _errors(predictors, factors, times, [times > np.quantile(times, 0.8)])
     return [HeldOut(name, near[name], far.get(name)) for name in near]

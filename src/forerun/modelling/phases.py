@@ -30,6 +30,7 @@ Kind = Literal["single", "simple", "double", "triple"]
 
 SCALE = 1.0  # prior standard deviation of an exponent
 MOST_PRODUCTS = 800  # candidate simple terms
+LARGEST_LOG = 150.0  # the square of a ratio of two such numbers is still a float
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def simple(data: Data, begin: Phases, most: int = 6) -> Phases:
     """A few terms with simple exponents; levels multiply all of them alike."""
     powers = data.phi[:, data.design.powers]
     grid = products(begin.theta[0, data.design.powers])
-    candidates = np.exp(np.clip(powers @ grid.T, -200, 200))
+    candidates = np.exp(np.clip(powers @ grid.T, -LARGEST_LOG, LARGEST_LOG))
     levels = begin.theta[0].copy()
     levels[: powers.shape[1] + 1] = 0.0
     outer = begin.outer
@@ -124,7 +125,7 @@ def simple(data: Data, begin: Phases, most: int = 6) -> Phases:
     chosen = np.ones(len(grid), bool)
     for round_ in range(5):
         shared = Phases(levels[None], outer).shared(data.design, data.codes)
-        wanted = np.exp(np.clip(data.target - inner - shared, -200, 200))
+        wanted = np.exp(np.clip(data.target - inner - shared, -LARGEST_LOG, LARGEST_LOG))
         coefficients = np.zeros(len(grid))
         scaled = candidates[:, chosen] * (np.sqrt(weights) / wanted)[:, None]
         size = np.sqrt((scaled**2).sum(0)) + 1e-300

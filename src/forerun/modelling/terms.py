@@ -47,11 +47,14 @@ def foldable(formula: Phases, design: Design, centre: float) -> bool:
 def write(formula: Phases, design: Design, centre: float, style: Style, target: str) -> str:
     """The whole formula. In Python, `exp` is that of math or NumPy and levels are text."""
     writer, folded = WRITERS[style], foldable(formula, design, centre)
+    terms = terms_of(formula, design, centre, folded)
+    common = terms[0].levels if all(term.levels == terms[0].levels for term in terms) else {}
     parts = [
-        write_term(term, design, writer, folded)
-        for term in terms_of(formula, design, centre, folded)
+        write_term(replace(term, levels={}) if common else term, design, writer, folded)
+        for term in terms
     ]
-    shared = list(_shared(formula, design, writer))
+    shared = [writer.levels(name, multiples) for name, multiples in common.items()]
+    shared += _shared(formula, design, writer)
     total = " + ".join(parts)
     if shared:
         total = writer.product([f"({total})" if len(parts) > 1 else total, *shared])
