@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,12 +142,20 @@ class Study:
         """Add a run, unless one with its uid is there; True if it was added."""
         return self.add_all([run]) == 1
 
-    def add_all(self, runs: Iterable[Run]) -> int:
-        """Add all runs or, if one of them is refused, none; returns how many were new."""
+    def add_all(
+        self, runs: Iterable[Run], widen: Callable[[Space], Space] | None = None
+    ) -> int:
+        """Add all runs or, if one of them is refused, none; returns how many were new.
+
+        `widen` gives the study's factors the values that the runs bring, in the same transaction.
+        """
         # A generator may itself use the study; a sequence may hold more runs than fit in memory.
         runs = runs if isinstance(runs, Sequence) else list(runs)
         with _store.transaction(self.path, "IMMEDIATE") as db:
             space = _rows.read_space(db)
+            if widen is not None and (wider := widen(space)) != space:
+                space = wider
+                _rows.write_space(db, space)
             before = db.total_changes
             db.executemany(
                 f"INSERT INTO run ({_rows.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -197,11 +205,16 @@ class Study:
         return frame.astype({"status": "str"})
 
     def digest(self, target: str = "seconds") -> str:
-        """SHA-256 over the factors and the runs that `table` gives for this target."""
+        """SHA-256 over what a model of this target sees.
+
+        That is the factors, the runs that `table` gives, and the points that ran out of memory.
+        """
         space, rows = self._measured(target)
         hashed = hashlib.sha256(_rows.as_json(space.to_dict()).encode())
         for values, measure in rows:
             hashed.update(f"\n{_rows.as_json(values)}\t{measure!r}".encode())
+        for run in self.runs("out_of_memory"):
+            hashed.update(f"\n{run.point.key}\t{run.variant}".encode())
         return hashed.hexdigest()
 
     def save_model(self, target: str, document: dict[str, Any], digest: str) -> None:

@@ -26,10 +26,9 @@ def add_to_study(path: str | Path, imported: ImportedRuns) -> Added:
     path = Path(path)
     known = Study.open(path) if path.exists() else Study.open_or_create(path, imported.space)
     with known as study:
-        merged = _merged(str(path), study.space, imported.space)
-        if merged != study.space:
-            study.set_space(merged)
-        added = study.add_all(imported.runs)
+        added = study.add_all(
+            imported.runs, widen=lambda old: _merged(str(path), old, imported.space)
+        )
     return Added(added, len(imported.runs) - added)
 
 
