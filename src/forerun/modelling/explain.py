@@ -13,7 +13,7 @@ from forerun.modelling.columns import Array, Column
 from forerun.modelling.expression import log_sum
 from forerun.modelling.generic_model import GenericModel
 from forerun.modelling.resamples import resampled_constants
-from forerun.modelling.terms import foldable, terms_of, write_term
+from forerun.modelling.terms import foldable, terms_of, without_common_levels, write_term
 from forerun.modelling.writing import WRITERS
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _shares(fitted: AutoModel, table: pd.DataFrame) -> tuple[list[str], Array]:
     design, columns = fitted.design, fitted.columns
     phi = design.phi(columns.numbers(table), columns.codes(table))
     folded = foldable(fitted.formula, design, fitted.centre)
-    terms = terms_of(fitted.formula, design, fitted.centre, folded)
+    _, terms = without_common_levels(terms_of(fitted.formula, design, fitted.centre, folded))
     texts = [write_term(term, design, WRITERS["text"], folded) for term in terms]
     return texts, log_sum(phi, fitted.formula.theta)[1]
 

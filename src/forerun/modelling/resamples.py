@@ -62,6 +62,8 @@ def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resam
     refit = _simple if fitted.kind == "simple" else _free
     thetas = refit(fitted.formula, data, drawn)
     values = constants(fitted.formula, design, fitted.centre)
+    if fitted.kind == "simple":  # its exponents were chosen from a list, not estimated
+        values = {name: value for name, value in values.items() if "exponent" not in name}
     listed = [
         constants(Phases(theta, fitted.formula.outer), design, fitted.centre) for theta in thetas
     ]
@@ -93,7 +95,7 @@ def _free(formula: Phases, data: Data, drawn: Array) -> list[Array]:
 
 
 def _simple(formula: Phases, data: Data, drawn: Array) -> list[Array]:
-    """The coefficients anew; the simple exponents stay."""
+    """The coefficients and the levels anew; the simple exponents stay."""
     target = data.target - formula.shared(data.design, data.codes)
     terms = np.exp(np.clip(data.phi @ formula.theta.T - target[:, None], -200, 200))
     residual = -np.log(np.maximum(terms.sum(1), 1e-200))
@@ -104,5 +106,12 @@ def _simple(formula: Phases, data: Data, drawn: Array) -> list[Array]:
         multiples, _ = nnls(terms * root[:, None], root)
         theta = formula.theta.copy()
         theta[:, 0] += np.log(np.maximum(multiples, 1e-12))
+        left = -np.log(np.maximum(terms @ multiples, 1e-200)) * root**2
+        start = data.design.powers.stop
+        for place in data.design.inner:
+            codes, count = data.codes[:, place], len(data.design.columns.levels[place].levels)
+            runs = np.bincount(codes, weights=root**2, minlength=count) + 0.5
+            theta[:, start : start + count] += np.bincount(codes, left, count) / runs
+            start += count
         found.append(theta)
     return found

@@ -12,6 +12,7 @@ from forerun.modelling.columns import Array, Column
 from forerun.modelling.expression import Design, Phases
 from forerun.modelling.writing import WRITERS, Style, Writer
 
+LOG_LIMIT = 700.0  # exp of more overflows, of less vanishes
 FOLDABLE = 600.0  # largest logarithm of a coefficient that is still comfortably a float
 NEGLIGIBLE = 0.01  # an exponent that moves the log time by less over the whole range is left out
 
@@ -48,11 +49,8 @@ def write(formula: Phases, design: Design, centre: float, style: Style, target: 
     """The whole formula. In Python, `exp` is that of math or NumPy and levels are text."""
     writer, folded = WRITERS[style], foldable(formula, design, centre)
     terms = terms_of(formula, design, centre, folded)
-    common = terms[0].levels if all(term.levels == terms[0].levels for term in terms) else {}
-    parts = [
-        write_term(replace(term, levels={}) if common else term, design, writer, folded)
-        for term in terms
-    ]
+    common, terms = without_common_levels(terms)
+    parts = [write_term(term, design, writer, folded) for term in terms]
     shared = [writer.levels(name, multiples) for name, multiples in common.items()]
     shared += _shared(formula, design, writer)
     total = " + ".join(parts)
@@ -61,9 +59,15 @@ def write(formula: Phases, design: Design, centre: float, style: Style, target: 
     return writer.whole(target, total)
 
 
+def without_common_levels(terms: list[Term]) -> tuple[dict[str, dict[str, float]], list[Term]]:
+    """The levels that multiply all terms alike, and the terms without them."""
+    common = terms[0].levels if all(term.levels == terms[0].levels for term in terms) else {}
+    return common, [replace(term, levels={}) if common else term for term in terms]
+
+
 def write_term(term: Term, design: Design, writer: Writer, folded: bool = True) -> str:
     """One term, as a product."""
-    factors = [writer.number(math.exp(term.log_coefficient))]
+    factors = [writer.number(_exp(term.log_coefficient))]
     for column in design.columns.numeric:
         exponent = term.exponents[column.name]
         if column.kind == "power":
@@ -81,20 +85,26 @@ def constants(formula: Phases, design: Design, centre: float) -> dict[str, float
     """Every constant by what it is, in the user's units."""
     found: dict[str, float] = {}
     folded = foldable(formula, design, centre)
-    terms = terms_of(formula, design, centre, folded)
+    common, terms = without_common_levels(terms_of(formula, design, centre, folded))
     for number, term in enumerate(terms, start=1):
         where = f", term {number}" if len(terms) > 1 else ""
-        found[f"coefficient{where}"] = math.exp(term.log_coefficient)
+        found[f"coefficient{where}"] = _exp(term.log_coefficient)
         for name, exponent in term.exponents.items():
             if exponent:
                 rate = design.columns[name].kind == "linear"
                 found[f"{'rate' if rate else 'exponent'} of {name}{where}"] = (
                     exponent / design.columns[name].spread if rate else exponent
                 )
-        for name, multiples in term.levels.items():
-            listed = list(multiples.items())[1:]
-            found |= {f"{name} = {level}{where}": value for level, value in listed}
-    return found
+        found |= _multiples(term.levels, where)
+    return found | _multiples(common, "")
+
+
+def _multiples(levels: dict[str, dict[str, float]], where: str) -> dict[str, float]:
+    return {
+        f"{name} = {level}{where}": value
+        for name, multiples in levels.items()
+        for level, value in list(multiples.items())[1:]  # the first is 1
+    }
 
 
 def _term(row: Array, design: Design, centre: float, folded: bool) -> Term:
@@ -111,7 +121,7 @@ def _term(row: Array, design: Design, centre: float, folded: bool) -> Term:
     for column, effects in _inner(row, design):
         logarithm += float(effects[0])
         multiples = {
-            level: math.exp(float(effect - effects[0]))
+            level: _exp(float(effect - effects[0]))
             for level, effect in zip(column.levels, effects, strict=True)
         }
         if any(abs(math.log(multiple)) > NEGLIGIBLE / 10 for multiple in multiples.values()):
@@ -131,5 +141,10 @@ def _inner(row: Array, design: Design) -> Iterator[tuple[Column, Array]]:
 def _shared(formula: Phases, design: Design, writer: Writer) -> Iterator[str]:
     for place, effects in zip(design.outer, formula.outer, strict=True):
         column = design.columns.levels[place]
-        multiples = {v: math.exp(float(e)) for v, e in zip(column.levels, effects, strict=True)}
+        multiples = {v: _exp(float(e)) for v, e in zip(column.levels, effects, strict=True)}
         yield writer.levels(column.name, multiples)
+
+
+def _exp(logarithm: float) -> float:
+    """Never 0 and never infinite, as predictions are."""
+    return math.exp(min(max(logarithm, -LOG_LIMIT), LOG_LIMIT))

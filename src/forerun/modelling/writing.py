@@ -11,6 +11,7 @@ from forerun.errors import one_line
 
 Style = Literal["text", "latex", "python"]
 
+TAKEN = ("exp", "max", "point")  # what a Python formula itself uses
 MOST_LEVELS = 8  # levels of a category that are listed for people
 
 
@@ -83,8 +84,10 @@ class _Text(Writer):
 class _Latex(_Text):
     times = r" \cdot "
     _escapes = str.maketrans(
-        {c: rf"\{c}" for c in "_&%$#{}"}
-        | {"\\": r"\backslash{}", "^": r"\hat{}", "~": r"\sim{}", " ": r"\ "}
+        {c: rf"\{c}" for c in "_%$ {}"}
+        | {c: rf"\text{{\{c}}}" for c in "&#"}  # Matplotlib knows these as text only
+        | {c: rf"\text{{{c}}}" for c in '"`'}
+        | {"\\": r"\backslash{}", "^": r"\hat{}", "~": r"\sim{}"}
     )
 
     def number(self, value: float) -> str:
@@ -126,7 +129,7 @@ class _Python(Writer):
 
     def name(self, name: str) -> str:
         plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
-        return name if plain and name != "point" else f"point[{name!r}]"
+        return name if plain and name not in TAKEN else f"point[{name!r}]"
 
     def power(self, base: str, exponent: float) -> str:
         return f"{base} ** {self.number(exponent)}"
