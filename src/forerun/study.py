@@ -142,9 +142,7 @@ class Study:
         """Add a run, unless one with its uid is there; True if it was added."""
         return self.add_all([run]) == 1
 
-    def add_all(
-        self, runs: Iterable[Run], widen: Callable[[Space], Space] | None = None
-    ) -> int:
+    def add_all(self, runs: Iterable[Run], widen: Callable[[Space], Space] | None = None) -> int:
         """Add all runs or, if one of them is refused, none; returns how many were new.
 
         `widen` gives the study's factors the values that the runs bring, in the same transaction.
