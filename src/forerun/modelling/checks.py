@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from forerun.errors import InputError
-from forerun.modelling.columns import Array, Column, Columns, finite_numbers
+from forerun.modelling.columns import Array, Column, Columns, as_levels, finite_numbers
 
 RUNS_A_FACTOR = 4  # fewer make the constants a guess
 MANY_LEVELS = 100
@@ -77,6 +77,12 @@ def cautions_on(table: pd.DataFrame, columns: Columns, roles: Mapping[str, str])
     found = []
     for column in columns.all:
         if column.kind == "levels":
+            other = sorted(set(as_levels(table[column.name])) - set(column.levels))
+            if other:
+                found.append(
+                    f"{column.name} was {column.levels[0]} in all measured runs: what"
+                    f" {other[0]} changes is unknown"
+                )
             continue
         values = finite_numbers(column.name, table[column.name])
         role = roles.get(column.name)

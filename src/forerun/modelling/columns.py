@@ -89,10 +89,14 @@ class Columns:
         return np.stack(parts, axis=1) if parts else np.empty((len(table), 0), np.int64)
 
     def check(self, table: pd.DataFrame) -> None:
-        """Refuse what the model cannot take, also in columns that it does not use."""
+        """Refuse what the model cannot take: an unseen level, or what is no finite number.
+
+        A category of one level is not in the model: another level of it is a matter for a caution.
+        """
         for column in self.all:
             if column.kind == "levels":
-                level_codes(column, table[column.name])
+                if not column.constant:
+                    level_codes(column, table[column.name])
             else:
                 positive_numbers(column, table[column.name])
 
