@@ -124,7 +124,7 @@ class Correction:
         """Cholesky factor of the covariance of the runs."""
         evidence = _Evidence(seen.place, self.coefficients, self.smoothness)
         evidence.noise_shares = self.noise_shares
-        return evidence.left_out(self.log_scales)[1]
+        return evidence.solve(self.log_scales)[0]
 
     def _covariance(self, seen: Seen, where: Place) -> Array:
         held = Place(seen.edges.hold(where.numbers), where.codes)
@@ -225,15 +225,24 @@ class _Evidence:
         )  # fmt: skip
         return np.asarray(found.x, float)
 
-    def left_out(self, log_scales: Array) -> tuple[Array, Array, Array]:
-        """Each run predicted from the others: error over its deviation; factor, coefficients."""
+    def solve(self, log_scales: Array) -> tuple[Array, Array, Array]:
+        """Cholesky factor and inverse of the covariance, and the coefficients of the mean."""
         factor, _ = lapack.dpotrf(self.covariance(log_scales)[2], lower=1, clean=1)
         inverse = _inverse(factor)
-        solved = inverse @ self.residual
-        return solved / np.sqrt(np.diag(inverse)), factor, solved
+        return factor, inverse, inverse @ self.residual
 
     def reweigh(self, log_scales: Array) -> None:
-        self.noise_shares = 1 / np.minimum(tail_weights(self.left_out(log_scales)[0], 1.0), 1.0)
+        """Set each run's noise by its error when predicted from the others.
+
+        That error counts in deviations with the common noise: with a run's own, larger noise an
+        outlier would soon pass for none.
+        """
+        _, inverse, coefficients = self.solve(log_scales)
+        precision = np.diag(inverse)
+        noise = np.exp(2 * log_scales[1])
+        variance = np.maximum(1 / precision - (self.noise_shares - 1) * noise, noise)
+        weights = tail_weights(coefficients / precision / np.sqrt(variance), 1.0)
+        self.noise_shares = 1 / np.minimum(weights, 1.0)
 
 
 def _inverse(factor: Array) -> Array:
@@ -254,9 +263,9 @@ def hyperparameters(
     """
     evidence = _Evidence(seen, residual, smoothness)
     scales = evidence.search(evidence.centre if start is None else start, STEPS)
-    for _ in range(2):
+    for _ in range(4):  # fewer leave a noise that a few outliers have set
         evidence.reweigh(scales)
-        scales = evidence.search(scales, STEPS // 3)
+        scales = evidence.search(scales, STEPS // 5)
     return scales
 
 
@@ -267,5 +276,5 @@ def condition(
     evidence = _Evidence(seen, residual, smoothness)
     for _ in range(2):
         evidence.reweigh(log_scales)
-    coefficients = evidence.left_out(log_scales)[2]
+    coefficients = evidence.solve(log_scales)[2]
     return Correction(smoothness, log_scales, coefficients, evidence.noise_shares)
