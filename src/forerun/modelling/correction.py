@@ -129,7 +129,7 @@ class Correction:
     def _covariance(self, seen: Seen, where: Place) -> Array:
         held = Place(seen.edges.hold(where.numbers), where.codes)
         lengths = np.exp(-2 * self.log_scales[FIXED:])
-        squared = np.tensordot(lengths, distances(held, seen.place), 1)
+        squared = weighted_distances(held, seen.place, lengths)
         result: Array = np.exp(2 * self.log_scales[0]) * kernel(self.smoothness, squared)[0]
         return result
 
@@ -157,6 +157,17 @@ def distances(points: Place, others: Place) -> Array:
         for a, b in zip(points.codes.T, others.codes.T, strict=True)
     ]
     return np.array(parts) if parts else np.zeros((0, len(points), len(others)))
+
+
+def weighted_distances(points: Place, others: Place, weights: Array) -> Array:
+    """The weighted sum of `distances`, one factor at a time: no array is larger than the result."""
+    total: Array = np.zeros((len(points), len(others)))
+    numbers = points.numbers.shape[1]
+    for a, b, weight in zip(points.numbers.T, others.numbers.T, weights[:numbers], strict=True):
+        total += weight * (a[:, None] - b[None]) ** 2
+    for a, b, weight in zip(points.codes.T, others.codes.T, weights[numbers:], strict=True):
+        total += weight * (a[:, None] != b[None])
+    return total
 
 
 def kernel(smoothness: Smoothness, squared: Array) -> tuple[Array, Array]:

@@ -30,6 +30,7 @@ Kind = Literal["single", "simple", "double", "triple"]
 
 SCALE = 1.0  # prior standard deviation of an exponent
 MOST_PRODUCTS = 800  # candidate simple terms
+SIMPLE_ROWS = 3_000  # runs that they are chosen on
 LARGEST_LOG = 150.0  # the square of a ratio of two such numbers is still a float
 
 
@@ -114,6 +115,8 @@ def several(data: Data, terms: int, seed: int, begin: Phases, noise: float) -> P
 
 def simple(data: Data, begin: Phases, most: int = 6) -> Phases:
     """A few terms with simple exponents; levels multiply all of them alike."""
+    if len(data.target) > SIMPLE_ROWS:
+        data = data.rows(np.random.default_rng(0).permutation(len(data.target))[:SIMPLE_ROWS])
     powers = data.phi[:, data.design.powers]
     grid = products(begin.theta[0, data.design.powers])
     candidates = np.exp(np.clip(powers @ grid.T, -LARGEST_LOG, LARGEST_LOG))
