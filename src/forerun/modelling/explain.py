@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from forerun.modelling.auto import AutoModel
-from forerun.modelling.columns import Array, Column
+from forerun.modelling.columns import Array, Column, Columns
 from forerun.modelling.expression import log_sum
+from forerun.modelling.generic import GenericExpression
 from forerun.modelling.generic_model import GenericModel
 from forerun.modelling.resamples import resampled_constants
 from forerun.modelling.terms import foldable, terms_of, without_common_levels, write_term
@@ -182,36 +183,68 @@ def reference_point(model: PerformanceModel, table: pd.DataFrame) -> dict[str, f
 
 def _workers(model: PerformanceModel, table: pd.DataFrame) -> WorkersEffect | None:
     columns, roles = model.model_.columns, model.roles_
-    names = [c.name for c in columns.numeric if roles.get(c.name) == "workers"]
+    names = [c.name for c in columns.numeric if roles.get(c.name) == "workers" and c.high > 0]
     if not names:
         return None
     name, reference = names[0], reference_point(model, table)
     column = columns[name]
-    counts = np.unique(np.round(np.geomspace(column.low, column.high * MOST_WORKERS, 200)))
-    points = pd.DataFrame([reference | {name: count} for count in [*counts, column.high, 1e12]])
-    times = np.exp(np.clip(model.model_.log_time(points), -700, 700))
-    best = int(np.argmin(times[:-2]))
+    counts = _counts(column, table[name].to_numpy(float))
+    points = pd.DataFrame([reference | {name: count} for count in [*counts, 1e12]])
+    times = np.exp(np.clip(model.model_.log_time(points), -700, 700))[:-1]
+    largest = int(np.searchsorted(counts, column.high))
+    best = int(np.argmin(times[: largest + 1]))
+    fall = 0.0
+    # Where the target rises again before the largest measured count, nothing beyond is better.
+    if counts[best] > 0.8 * column.high and column.kind == "power":
+        best = int(np.argmin(times))
+        formula = model.model_.log_formula(points)
+        fall = min(float(formula[-1] - formula[best]), 0.0)
     del reference[name]
     return WorkersEffect(
         name=name,
         best=float(counts[best]),
         at_best=float(times[best]),
-        limit=float(min(times[best], times[-1])),
+        limit=float(times[best] * np.exp(fall)),
         reference=reference,
-        at_reference=float(times[-2]),
+        at_reference=float(times[largest]),
     )
+
+
+def _counts(column: Column, measured: Array) -> Array:
+    """Worker counts to try: those measured, for a power beyond them too; whole if those are."""
+    most = column.high * (MOST_WORKERS if column.kind == "power" else 1)
+    counts = np.geomspace(measured[measured > 0].min(), most, 200)
+    if (measured == np.round(measured)).all():
+        counts = np.round(counts)
+    return np.unique([column.low, *counts, column.high])
 
 
 def _terms(model: PerformanceModel, table: pd.DataFrame) -> tuple[TermEffect, ...]:
     fitted = model.model_
     if isinstance(fitted, GenericModel):
-        return ()
-    texts, shares = _shares(fitted, table)
+        texts, shares = _generic_shares(fitted.expression, table)
+    else:
+        texts, shares = _shares(fitted, table)
     effects = [
-        TermEffect(text, float(share.mean()), _dominates(fitted, table, share > 0.5))
+        TermEffect(text, float(share.mean()), _dominates(fitted.columns, table, share > 0.5))
         for text, share in zip(texts, shares.T, strict=True)
     ]
     return tuple(sorted(effects, key=lambda effect: -effect.share))
+
+
+def _generic_shares(expression: GenericExpression, table: pd.DataFrame) -> tuple[list[str], Array]:
+    """Each summand with all multipliers, as an expression of its own; constants are one."""
+    scaled = any(any(scaling.exponents) for scaling in expression.scalings)
+    parts = [part for part in expression.parts if any(part.coefficients)]
+    fixed = [p for p in parts if not scaled and p.form in ("constant", "power") and not p.exponent]
+    alone = [replace(expression, parts=(p,), constant=0.0) for p in parts if p not in fixed]
+    if fixed or expression.constant:
+        alone.append(replace(expression, parts=tuple(fixed), scalings=()))
+    numbers, codes = expression.columns.numbers(table), expression.columns.codes(table)
+    logs = np.stack([one.log_time(numbers, codes) for one in alone], axis=1)
+    times = np.exp(logs - logs.max(axis=1, keepdims=True))
+    texts = [one.formula("text", "t").removeprefix("t = ") for one in alone]
+    return texts, times / times.sum(axis=1, keepdims=True)
 
 
 def _shares(fitted: AutoModel, table: pd.DataFrame) -> tuple[list[str], Array]:
@@ -223,14 +256,15 @@ def _shares(fitted: AutoModel, table: pd.DataFrame) -> tuple[list[str], Array]:
     return texts, log_sum(phi, fitted.formula.theta)[1]
 
 
-def _dominates(fitted: AutoModel, table: pd.DataFrame, where: Array) -> str:
+def _dominates(columns: Columns, table: pd.DataFrame, where: Array) -> str:
     """The single bound on one factor that best says where a term is more than half."""
     if where.all():
         return "everywhere"
     if not where.any():
         return "nowhere"
-    best, found = 0.0, ""
-    for column in fitted.columns.numeric:
+    share = float(where.mean())
+    best, found = max(share, 1 - share, 0.8), ""  # what always or never saying so gets right
+    for column in columns.numeric:
         values = table[column.name].to_numpy(float)
         for edge in np.unique(values)[1:]:
             above = values >= edge
@@ -238,4 +272,4 @@ def _dominates(fitted: AutoModel, table: pd.DataFrame, where: Array) -> str:
                 right = float(np.mean(side == where))
                 if right > best:
                     best, found = right, f"{column.name} {sign} {edge:g}"
-    return found if best >= 0.8 else f"in {where.mean():.0%} of the runs, by no single factor"
+    return found or f"in {share:.0%} of the runs, by no single factor"

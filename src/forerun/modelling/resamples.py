@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forerun.modelling.estimator import PerformanceModel
 
 RESAMPLES = 60
+STEP = 0.01  # of a logarithm, for slopes
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,16 @@ def resampled_constants(model: PerformanceModel, table: pd.DataFrame, measured: 
     )  # fmt: skip
     listed = [one.constants() for one in resamples]
     values = fitted.expression.constants()
-    return Resamples(values, {n: np.array([one.get(n, 0.0) for one in listed]) for n in values}, {})
+    over = {name: np.array([one.get(name, 0.0) for one in listed]) for name in values}
+    numbers, codes = fitted.columns.numbers(table), fitted.columns.codes(table)
+    elasticities = {}
+    for place, column in enumerate(fitted.columns.numeric):
+        if column.kind == "power":
+            step = np.where(np.arange(numbers.shape[1]) == place, STEP, 0.0)
+            up, down = numbers + step, numbers - step
+            slopes = [one.log_time(up, codes) - one.log_time(down, codes) for one in resamples]
+            elasticities[column.name] = np.array(slopes).mean(axis=1) / (2 * STEP)
+    return Resamples(values, over, elasticities)
 
 
 def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resamples:
