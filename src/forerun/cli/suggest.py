@@ -46,7 +46,7 @@ def suggest(
 
         with working("looking for the most telling runs"):
             found = suggestions(opened, runs=runs, budget_seconds=budget, target=column)
-    total = sum(one.seconds for one in found)
+    total = sum(one.seconds or 0.0 for one in found)
     if json:
         listed = [
             {
@@ -64,9 +64,11 @@ def suggest(
         return
     made = table("time", "90 % interval", "gain", "run", numeric=("time", "90 % interval", "gain"))
     for one in found:
-        made.add_row(
-            seconds(one.seconds), between(one.low, one.high), percent(one.gain), words(one.point)
-        )
+        time = width = "–"
+        if one.seconds is not None and one.low is not None and one.high is not None:
+            time, width = seconds(one.seconds), between(one.low, one.high)
+        made.add_row(time, width, percent(one.gain), words(one.point))
     to = results()
     to.print(made)
-    to.print(f"{len(found)} runs, about {seconds(total)} together")
+    together = f", about {seconds(total)} together" if total else ""
+    to.print(f"{len(found)} runs{together}")

@@ -29,7 +29,7 @@ from forerun.modelling.correction import (
     hyperparameters,
 )
 from forerun.modelling.expression import Design, Phases
-from forerun.modelling.intervals import Intervals
+from forerun.modelling.intervals import GROWTH, Intervals
 from forerun.modelling.phases import Data, Kind, again, several, simple, single
 from forerun.modelling.terms import tidy
 
@@ -37,6 +37,7 @@ FORMULA_ROWS = 20_000  # runs that a formula is fitted to; more would not change
 CORRECTION_ROWS = 1_500  # runs that the correction remembers
 SCALE_ROWS = 600  # runs that its lengths are learnt from
 CHECK_ROWS = 400  # runs that cross-validation is done on
+NESTED_ROWS = 80  # up to which each part of the cross-validation learns its own lengths
 CHUNK = 4_096  # points predicted at a time, so that memory stays bounded
 MOST_VARIANCE = 0.25  # of a log time, that a prediction is lowered by half of
 FADE = 0.3  # standard deviations outside, over which the members other than the first fade
@@ -99,7 +100,8 @@ class AutoModel:
     def log_deviation(self, table: pd.DataFrame) -> tuple[Array, Array]:
         """Standard deviation of the log time of a run, and how far outside each point lies."""
         both = _chunked(self._log_deviation, table)
-        return both[:, 0], both[:, 1:]
+        unexplored = GROWTH**2 * self.columns.unexplored(table)
+        return np.sqrt(both[:, 0] ** 2 + unexplored), both[:, 1:]
 
     def _log_time(self, table: pd.DataFrame) -> Array:
         phi, place = self._where(table)
@@ -270,19 +272,26 @@ def cross_validate(
     random: np.random.Generator,
     each: Callable[..., Any] = map,
 ) -> list[Check]:
-    """Hold out random points, then the largest of each factor; hyperparameters stay."""
+    """Hold out random points, then the largest of each factor.
+
+    Of few runs each part finds its own hyperparameters; of many they would be the same anyway.
+    """
     rows = np.sort(random.permutation(len(data.target))[:CHECK_ROWS])
     data, place = data.rows(rows), place.rows(rows)
     parts = held_out_parts(place, random)
 
     def check(part: tuple[int | None, Mask]) -> Check:
-        largest, test = part
-        learn, unseen = data.rows(~test), data.rows(test)
+        largest, held = part
+        # a level that only the held-out runs have could not be asked for
+        test = held & known_levels(place.codes, ~held)
+        learn, unseen = data.rows(~held), data.rows(test)
         again_ = {kind: again(learn, kind, formula) for kind, formula in formulas.items()}
-        seen, where = Seen.of(place.rows(~test)), place.rows(test)
+        seen, where = Seen.of(place.rows(~held)), place.rows(test)
         logs, variances = [], []
         for (kind, smoothness), scale in zip(MEMBERS, scales, strict=True):
             left = learn.target - learn.logs(again_[kind])
+            if len(left) <= NESTED_ROWS:
+                scale = hyperparameters(seen.place, left, smoothness, scale)
             correction = condition(seen.place, left, smoothness, scale)
             logs.append(unseen.logs(again_[kind]) + correction.mean(seen, where))
             variances.append(correction.variance(seen, where))
@@ -298,6 +307,14 @@ def cross_validate(
         )
 
     return list(each(check, parts))
+
+
+def known_levels(codes: Codes, learnt: Mask) -> Mask:
+    """Rows all of whose levels occur among the learnt rows."""
+    known = np.ones(len(codes), bool)
+    for column in codes.T:
+        known &= np.isin(column, column[learnt])
+    return known
 
 
 def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[int | None, Mask]]:

@@ -100,6 +100,21 @@ class Columns:
             else:
                 positive_numbers(column, table[column.name])
 
+    def unexplored(self, table: pd.DataFrame) -> Array:
+        """How far the points lie from what was measured in the factors that never varied.
+
+        A number counts by the logarithm of its ratio, a level or a change of sign as 1.
+        """
+        total = np.zeros(len(table))
+        for column in self.all:
+            if column.kind == "levels" and column.constant:
+                total += (as_levels(table[column.name]) != column.levels[0]).to_numpy()
+            elif column.constant:
+                values = finite_numbers(column.name, table[column.name])
+                ratio = np.abs(np.log(np.abs(values / column.low))) if column.low else np.inf
+                total += np.where(values == column.low, 0.0, np.minimum(ratio, 1e3))
+        return total
+
     def to_list(self) -> list[dict[str, Any]]:
         return [column.to_dict() for column in self.all]
 

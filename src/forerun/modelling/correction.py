@@ -122,14 +122,16 @@ class Correction:
 
     def factor(self, seen: Seen) -> Array:
         """Cholesky factor of the covariance of the runs."""
-        evidence = _Evidence(seen.place, self.coefficients, self.smoothness)
-        evidence.noise_shares = self.noise_shares
-        return evidence.solve(self.log_scales)[0]
+        total = self._smooth(seen.place, seen)
+        total[np.diag_indices_from(total)] += self.noise**2 * self.noise_shares + JITTER
+        return cholesky(total)
 
     def _covariance(self, seen: Seen, where: Place) -> Array:
-        held = Place(seen.edges.hold(where.numbers), where.codes)
+        return self._smooth(Place(seen.edges.hold(where.numbers), where.codes), seen)
+
+    def _smooth(self, where: Place, seen: Seen) -> Array:
         lengths = np.exp(-2 * self.log_scales[FIXED:])
-        squared = weighted_distances(held, seen.place, lengths)
+        squared = weighted_distances(where, seen.place, lengths)
         result: Array = np.exp(2 * self.log_scales[0]) * kernel(self.smoothness, squared)[0]
         return result
 
@@ -238,7 +240,7 @@ class _Evidence:
 
     def solve(self, log_scales: Array) -> tuple[Array, Array, Array]:
         """Cholesky factor and inverse of the covariance, and the coefficients of the mean."""
-        factor, _ = lapack.dpotrf(self.covariance(log_scales)[2], lower=1, clean=1)
+        factor = cholesky(self.covariance(log_scales)[2])
         inverse = _inverse(factor)
         return factor, inverse, inverse @ self.residual
 
@@ -254,6 +256,20 @@ class _Evidence:
         variance = np.maximum(1 / precision - (self.noise_shares - 1) * noise, noise)
         weights = tail_weights(coefficients / precision / np.sqrt(variance), 1.0)
         self.noise_shares = 1 / np.minimum(weights, 1.0)
+
+
+def cholesky(covariance: Array) -> Array:
+    """Its lower factor; a covariance that rounding has spoilt gets more noise until it has one."""
+    jitter = 0.0
+    while True:
+        factor, failed = lapack.dpotrf(
+            covariance + jitter * np.eye(len(covariance)) if jitter else covariance,
+            lower=1,
+            clean=1,
+        )
+        if not failed:
+            return np.asarray(factor)
+        jitter = max(10 * jitter, JITTER * float(np.diag(covariance).max()))
 
 
 def _inverse(factor: Array) -> Array:

@@ -83,7 +83,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         self._check_settings()
         table, target = self._learn(X, y)
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = self.seed_ = int(check_random_state(self.random_state).randint(2**31))
         # One thread: small matrices gain nothing from more, and the bits do not depend on it.
         with threadpool_limits(1):
             if self.expression == "auto":
@@ -112,11 +112,15 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return self
 
     def predict(self, X: Any) -> Array:
-        """The predicted target of each point."""
+        """The predicted target of each point: the value of least expected relative error.
+
+        It lies below the median by half the variance of the log target.
+        """
         table = self._asked(X)
         for line in self._cautions(table):
             warnings.warn(line, ExtrapolationWarning, stacklevel=2)
-        return self._exp(self.model_.log_time(table))
+        with threadpool_limits(1):
+            return self._exp(self.model_.log_time(table))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Bounds that hold this share of single unseen runs."""
@@ -185,6 +189,10 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         for name in ("intrinsic", "extrinsic"):
             settings[name] = None if settings[name] is None else self._listed(name)
         settings["roles"] = None if self.roles is None else dict(self.roles)
+        # what was fitted, whatever the parameters have been set to since
+        settings["expression"] = "auto" if isinstance(self.model_, AutoModel) else "generic"
+        if not isinstance(settings["random_state"], int | None):
+            settings["random_state"] = self.seed_
         return {
             "format": FORMAT,
             "settings": settings,

@@ -163,10 +163,20 @@ def spread_of(residual: Array) -> float:
     return max(1.4826 * float(np.median(np.abs(residual))), 1e-3)
 
 
-def pooled_levels(residual: Array, codes: Codes, count: int, pull: float = 1.0) -> Array:
-    """The mean residual of each level, pulled towards 0 as if `pull` more runs had said 0."""
-    total = np.bincount(codes, weights=residual, minlength=count)
-    effects: Array = total / (np.bincount(codes, minlength=count) + pull)
+def pooled_levels(residual: Array, codes: Codes, count: int) -> Array:
+    """The mean residual of each level, pulled towards 0: the more, the fewer and noisier its runs.
+
+    The pull counts as so many runs that said 0: the variance within levels over that between them.
+    """
+    runs = np.bincount(codes, minlength=count)
+    means = np.bincount(codes, weights=residual, minlength=count) / np.maximum(runs, 1)
+    seen, repeats = runs > 0, len(residual) - np.count_nonzero(runs)
+    pull = 1.0
+    if repeats > 0 and np.count_nonzero(seen) > 1:
+        within = float(((residual - means[codes]) ** 2).sum()) / repeats
+        between = float(means[seen].var(ddof=1)) - within * float((1 / runs[seen]).mean())
+        pull = min(within / max(between, 1e-6), 10.0)
+    effects: Array = means * runs / np.maximum(runs + pull, 1e-9)
     return effects
 
 

@@ -19,7 +19,7 @@ from forerun.modelling.generic import (
     design_from,
     fit_generic,
 )
-from forerun.modelling.intervals import Intervals
+from forerun.modelling.intervals import GROWTH, Intervals
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class GenericModel:
 
     def log_deviation(self, table: pd.DataFrame) -> tuple[Array, Array]:
         place = place_of(self.columns, self.columns.numbers(table), self.columns.codes(table))
-        return np.full(len(table), self.deviation), self.edges.excess(place.numbers)
+        variance = self.deviation**2 + GROWTH**2 * self.columns.unexplored(table)
+        return np.sqrt(variance), self.edges.excess(place.numbers)
 
     def to_dict(self) -> dict[str, Any]:
         edges = self.edges

@@ -44,7 +44,11 @@ def held_out(
     random = np.random.default_rng(random_state)
     rows = np.sort(random.permutation(len(table))[:MOST_ROWS])
     factors, times = table[names].iloc[rows], table[target].to_numpy(float)[rows]
-    predictors: list[Predictor] = [_forerun(space, target, settings), _straight_line, _forest]
+    predictors: list[Predictor] = [
+        _forerun(space, target, random_state, settings),
+        _straight_line,
+        _forest,
+    ]
     if len(times) < FEWEST_ROWS:
         listed = ("forerun", "formula alone", "log-log straight line", "random forest")
         return [HeldOut(name, None, None) for name in listed]
@@ -81,7 +85,7 @@ def _known(factors: pd.DataFrame, learn: Mask) -> Mask:
     return known
 
 
-def _forerun(space: Space, target: str, settings: dict[str, Any]) -> Predictor:
+def _forerun(space: Space, target: str, random_state: int, settings: dict[str, Any]) -> Predictor:
     from forerun.modelling.estimator import PerformanceModel
 
     def predict(learn: pd.DataFrame, times: Array, unseen: pd.DataFrame) -> dict[str, Array]:
@@ -90,7 +94,7 @@ def _forerun(space: Space, target: str, settings: dict[str, Any]) -> Predictor:
             extrinsic=list(space.extrinsic),
             target=target,
             n_jobs=-1,
-            **settings,
+            **{"random_state": random_state, **settings},
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ForerunWarning)

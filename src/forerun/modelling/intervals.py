@@ -54,7 +54,7 @@ class Intervals:
         count = len(self.scores)
         wanted = coverage * (count + 1) / max(count, 1)
         if count >= FEWEST_SCORES and wanted <= 1:
-            return float(np.quantile(self.scores, wanted))
+            return float(np.quantile(self.scores, wanted, method="inverted_cdf"))
         # too few: the Student quantile, scaled to the held-out runs' typical size
         typical = float(np.median(self.scores)) if count else student.ppf(0.75, TAIL)
         scale = max(typical / float(student.ppf(0.75, TAIL)), 1.0)

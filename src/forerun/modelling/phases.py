@@ -56,13 +56,16 @@ def again(data: Data, kind: Kind, formula: Phases) -> Phases:
         return single(data)[0]
     if kind == "simple":
         return simple(data, single(data)[0])
-    target = data.target - formula.shared(data.design, data.codes)
-    residual = target - log_sum(data.phi, formula.theta)[0]
-    noise = spread_of(residual)
-    mean, precision = prior(len(formula.theta), data.design.width, noise, SCALE)
-    weights = tail_weights(residual, noise)
-    theta, _ = solve(data.phi, target, weights[None], formula.theta[None], mean, precision, 15)
-    return Phases(theta[0], formula.outer)
+    theta, outer = formula.theta[None], single(data)[0].outer  # levels from these runs alone
+    for _ in range(2 if outer else 1):
+        target = data.target - Phases(theta[0], outer).shared(data.design, data.codes)
+        residual = target - log_sum(data.phi, theta[0])[0]
+        noise = spread_of(residual)
+        mean, precision = prior(len(formula.theta), data.design.width, noise, SCALE)
+        weights = tail_weights(residual, noise)
+        theta, _ = solve(data.phi, target, weights[None], theta, mean, precision, 15)
+        outer = fit_levels(data, theta[0], outer)
+    return Phases(theta[0], outer)
 
 
 def single(data: Data, rounds: int = 3) -> tuple[Phases, float]:
@@ -213,6 +216,6 @@ def inner_levels(data: Data, residual: Array, levels: Array) -> Array:
         last = first + len(data.design.columns.levels[place].levels)
         hot = data.phi[:, first:last]
         rest = residual - data.phi @ updated + hot @ updated[first:last]
-        updated[first:last] = pooled_levels(rest, data.codes[:, place], last - first, 0.5)
+        updated[first:last] = pooled_levels(rest, data.codes[:, place], last - first)
         first = last
     return updated

@@ -49,7 +49,7 @@ def resampled_constants(model: PerformanceModel, table: pd.DataFrame, measured: 
     )  # fmt: skip
     listed = [one.constants() for one in resamples]
     values = fitted.expression.constants()
-    over = {name: np.array([one.get(name, 0.0) for one in listed]) for name in values}
+    over = {name: np.array([one.get(name, neutral(name)) for one in listed]) for name in values}
     numbers, codes = fitted.columns.numbers(table), fitted.columns.codes(table)
     elasticities = {}
     for place, column in enumerate(fitted.columns.numeric):
@@ -77,7 +77,7 @@ def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resam
     listed = [
         constants(Phases(theta, fitted.formula.outer), design, fitted.centre) for theta in thetas
     ]
-    over = {name: np.array([one.get(name, 0.0) for one in listed]) for name in values}
+    over = {name: np.array([one.get(name, neutral(name)) for one in listed]) for name in values}
     elasticities = {}
     for place, column in enumerate(columns.numeric, start=1):
         if column.kind == "power":
@@ -86,6 +86,11 @@ def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resam
                 [share @ theta[:, place] for share, theta in zip(shares, thetas, strict=True)]
             )
     return Resamples(values, over, elasticities)
+
+
+def neutral(name: str) -> float:
+    """What a constant is where a resample left it out: a level's multiple is then 1."""
+    return 1.0 if " = " in name else 0.0
 
 
 def _free(formula: Phases, data: Data, drawn: Array) -> list[Array]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import solve_triangular
 
 from forerun.errors import ForerunWarning, InputError
 from forerun.factors import Point, Space
 from forerun.modelling.auto import AutoModel, place_of
-from forerun.modelling.columns import Array
+from forerun.modelling.columns import EMPTY, Array
 from forerun.modelling.correction import FIXED, Place, distances, kernel
 from forerun.modelling.kept import model_of
 
@@ -29,9 +30,9 @@ class Suggestion:
     """A run worth measuring."""
 
     point: Point
-    seconds: float
-    low: float
-    high: float
+    seconds: float | None  # predicted, with its 90 % interval; None where none were measured
+    low: float | None
+    high: float | None
     gain: float  # share of the model's expected squared error that this run takes away
 
 
@@ -45,32 +46,45 @@ def suggest(
     """Up to `runs` points of the study's space that would teach the model most for their cost.
 
     Each is chosen as if those before it were measured already; a point may come twice where noise
-    is what is left to learn.
+    is what is left to learn. Levels that were never measured cannot be judged, so they do not come.
     """
     if runs < 1:
         raise InputError("runs", runs, "a whole number of at least 1")
     model = model_of(study, target).model
     cost = model if target == "seconds" else _model_of_cost(study)
-    space = study.space
-    points = space.sample(CANDIDATES, random_state)
-    table = _table(points, space)
-    ok = model.feasible(table)
-    points = [point for point, fine in zip(points, ok, strict=True) if fine]
-    if not points:
+    if cost is None and budget_seconds is not None:
+        raise InputError(f"{study.path}: budget", budget_seconds, "runs with measured seconds")
+    points = _askable(model, study.space, CANDIDATES, random_state)
+    judged = _askable(model, study.space, JUDGED, random_state + 1)
+    if not points or not judged:
         return []
-    table = table[ok].reset_index(drop=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ForerunWarning)
-        seconds = cost.predict(table) if cost is not None else np.ones(len(points))
-        low, high = model.predict_interval(table) if cost is model else (seconds, seconds)
-        if cost is not None and cost is not model:
-            low, high = cost.predict_interval(table)
-    judged = _table(space.sample(JUDGED, random_state + 1), space)
-    chosen = _choose(model, table, judged, seconds, runs, budget_seconds)
+    table = _table(points, study.space)
+    seconds, low, high = np.ones((3, len(points)))
+    if cost is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ForerunWarning)
+            seconds, (low, high) = cost.predict(table), cost.predict_interval(table)
+    chosen = _choose(model, table, _table(judged, study.space), seconds, runs, budget_seconds)
+    if cost is None:
+        return [Suggestion(points[i], None, None, None, gain) for i, gain in chosen]
     return [
         Suggestion(points[i], float(seconds[i]), float(low[i]), float(high[i]), gain)
         for i, gain in chosen
     ]
+
+
+def _askable(model: PerformanceModel, space: Space, count: int, seed: int) -> list[Point]:
+    """Random points of the space whose levels were measured and that fit into memory."""
+    measured = {c.name: set(c.levels) for c in model.model_.columns.all if c.kind == "levels"}
+    points = [
+        point
+        for point in space.sample(count, seed)
+        if all((str(point[name]) or EMPTY) in levels for name, levels in measured.items())
+    ]
+    if not points:
+        return []
+    fine = model.feasible(_table(points, space))
+    return [point for point, is_fine in zip(points, fine, strict=True) if is_fine]
 
 
 def _model_of_cost(study: Study) -> PerformanceModel | None:
@@ -134,7 +148,7 @@ def _covariances(
     # the formula's own uncertainty: exponents known to a few per cent
     covariance += 0.05**2 * place.numbers @ place.numbers.T
     if len(seen):
-        solved = np.linalg.solve(factor, smooth(seen, place))
+        solved = solve_triangular(factor, smooth(seen, place), lower=True)
         covariance -= solved.T @ solved
     return covariance, np.diag(covariance).copy(), float(max(noise, 1e-6))
 
