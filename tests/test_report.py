@@ -157,7 +157,7 @@ def test_a_page_that_fails_leaves_the_old_one(
     from forerun import report
 
     old = tmp_path / "page.html"
-    old.write_text("old")
+    old.write_text("<!doctype html>old")
 
     def fail(_: Findings) -> str:
         raise RuntimeError("no page")

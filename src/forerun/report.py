@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from forerun import __version__
+from forerun import __version__, _outputs
 from forerun.errors import InputError
 from forerun.factors import Factor, Space, Value
 from forerun.modelling.explain import Explanation, FactorEffect
@@ -117,13 +116,9 @@ def gather(study: Study, target: str = "seconds") -> Findings:
 
 
 def write_page(findings: Findings, path: Path) -> Path:
-    """Write the page whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(page(findings), encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Write the page whole or not at all; InputError if it would replace anything but a page."""
+    _outputs.check_page(path, findings.path)
+    _outputs.write(path, page(findings).encode())
     return path
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import typer
 
 from forerun.cli.common import Json, StudyPath, Target, print_json, results, target_of, working
-from forerun.errors import InputError
 
 
 def report(
@@ -34,13 +33,13 @@ def report(
     Measured against predicted, scaling curves with their intervals, the contribution of each
     factor, residuals, the formula and how far to trust it.
     """
+    from forerun._outputs import check_page
     from forerun.study import Study
 
     with Study.open(study) as opened:
         column = target_of(opened, target)
-        page = output or study.with_suffix(".html")
-        if not page.parent.is_dir() or page.is_dir():
-            raise InputError("--output", page, "a file in a directory that exists")
+        page = output or _beside(study)
+        check_page(page, study)  # at once, not after the fit
         from forerun.report import gather, write_figures, write_page  # late: it takes its time
 
         with working("drawing the report"):
@@ -61,3 +60,8 @@ def report(
     to.print(str(page), soft_wrap=True)
     for file in files:
         to.print(str(file), soft_wrap=True)
+
+
+def _beside(study: Path) -> Path:
+    """The page's name where none is given; a study may itself be called `runs.html`."""
+    return study.with_suffix(".report.html" if study.suffix.lower() == ".html" else ".html")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from forerun import _outputs
 from forerun.plots.axes import Axis, factor_axis, ratio_axis, target_axis
 from forerun.plots.colours import LIGHT
 from forerun.plots.tables import curve_reach, drawn, ticked
@@ -47,9 +49,12 @@ _STYLE: dict[Any, Any] = {
 
 def save(figure: Figure, path: Path) -> Path:
     """Write the figure, as the name's ending says. The same data gives the same file."""
+    _outputs.check_figure(path)
     metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+    content = BytesIO()
     with _style():
-        figure.savefig(path, metadata=metadata)
+        figure.savefig(content, format=path.suffix.removeprefix("."), metadata=metadata)
+    _outputs.write(path, content.getvalue())
     return path
 
 
