@@ -13,8 +13,8 @@ from scipy.linalg import solve_triangular
 from forerun.errors import ForerunWarning, InputError
 from forerun.factors import Point, Space
 from forerun.modelling.auto import AutoModel, place_of
-from forerun.modelling.columns import EMPTY, Array
-from forerun.modelling.correction import FIXED, Place, distances, kernel
+from forerun.modelling.columns import EMPTY, Array, Columns
+from forerun.modelling.correction import FIXED, Edges, Place, distances, kernel
 from forerun.modelling.kept import model_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CANDIDATES = 400  # points considered
 JUDGED = 400  # points whose expected error is to fall
+SLOPE = 0.3  # change of the log target over a standard deviation of a number, before any run
+LEVEL = 0.3  # the same for a level
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,35 +124,46 @@ def _choose(
 def _covariances(
     model: PerformanceModel, table: pd.DataFrame, judged: pd.DataFrame
 ) -> tuple[Array, Array, float]:
-    """Posterior covariance of the log target at candidates and judged points; the noise."""
-    both = pd.concat([table, judged], ignore_index=True)
-    columns = model.model_.columns
-    place = place_of(columns, columns.numbers(both), columns.codes(both))
-    fitted = model.model_
+    """Covariance of the log target at candidates and judged points, given the runs; the noise."""
+    columns, fitted = model.model_.columns, model.model_
+    place = _place(columns, pd.concat([table, judged], ignore_index=True))
     if isinstance(fitted, AutoModel):
-        correction, seen = fitted.members[0].correction, fitted.seen.place
-        scales = correction.log_scales
-        size, noise = np.exp(2 * scales[:FIXED])
-        inverse_lengths = np.exp(-2 * scales[FIXED:])
-        factor = correction.factor(fitted.seen)
+        correction, seen, edges = fitted.members[0].correction, fitted.seen.place, fitted.seen.edges
+        size, noise = np.exp(2 * correction.log_scales[:FIXED])
+        inverse_lengths = np.exp(-2 * correction.log_scales[FIXED:])
+        noises = noise * correction.noise_shares
     else:  # a neutral process about the expression: one standard deviation is far
-        seen = place.rows(slice(0, 0))
+        seen, edges = _place(columns, pd.DataFrame(model.runs_["factors"])), fitted.edges
         size = noise = fitted.deviation**2
         inverse_lengths = np.ones(place.numbers.shape[1] + place.codes.shape[1])
-        factor = np.zeros((0, 0))
+        noises = np.full(len(seen), noise)
 
-    def smooth(a: Place, b: Place) -> Array:
+    def prior(a: Place, b: Place) -> Array:
+        """What the runs are to teach: the constants of a formula, and a smooth correction."""
         squared = np.tensordot(inverse_lengths, distances(a, b), 1)
-        result: Array = size * kernel("matern5", squared)[0]
+        alike = (a.codes[:, None] == b.codes[None]).sum(2)
+        constants = 1.0 + SLOPE**2 * a.numbers @ b.numbers.T + LEVEL**2 * alike
+        result: Array = size * kernel("matern5", squared)[0] + constants
         return result
 
-    covariance = smooth(place, place)
-    # the formula's own uncertainty: exponents known to a few per cent
-    covariance += 0.05**2 * place.numbers @ place.numbers.T
-    if len(seen):
-        solved = solve_triangular(factor, smooth(seen, place), lower=True)
-        covariance -= solved.T @ solved
+    known = np.linalg.cholesky(prior(seen, seen) + np.diag(np.maximum(noises, 1e-6)))
+    solved = solve_triangular(known, prior(seen, place), lower=True)
+    covariance = prior(place, place) - solved.T @ solved
+    covariance += _outside(edges, place.numbers, fitted.intervals.growth)
     return covariance, np.diag(covariance).copy(), float(max(noise, 1e-6))
+
+
+def _place(columns: Columns, table: pd.DataFrame) -> Place:
+    return place_of(columns, columns.numbers(table), columns.codes(table))
+
+
+def _outside(edges: Edges, numbers: Array, growth: Array) -> Array:
+    """The error that grows outside the measured range, as in a random walk from each edge."""
+    total = np.zeros((len(numbers), len(numbers)))
+    for beyond in (np.maximum(numbers - edges.high, 0), np.maximum(edges.low - numbers, 0)):
+        for one, rate in zip(beyond.T, growth, strict=True):
+            total += rate**2 * np.minimum(one[:, None], one[None])
+    return total
 
 
 def _table(points: list[Point], space: Space) -> pd.DataFrame:
