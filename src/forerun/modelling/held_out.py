@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Predictor = Callable[[pd.DataFrame, Array, pd.DataFrame], dict[str, Array]]
 
+NAMES = ("forerun", "formula alone", "log-log straight line", "random forest")
 FOLDS = 3
 MOST_ROWS = 300  # of a larger study a random part is compared, so that it takes seconds
 FEWEST_ROWS = 8
@@ -50,14 +51,13 @@ def held_out(
         _forest,
     ]
     if len(times) < FEWEST_ROWS:
-        listed = ("forerun", "formula alone", "log-log straight line", "random forest")
-        return [HeldOut(name, None, None) for name in listed]
+        return [HeldOut(name, None, None) for name in NAMES]
     # repeats of a point stay together: otherwise they would be predicted from each other
     point = factors.groupby(names, dropna=False, sort=False).ngroup().to_numpy()
     part = (random.permutation(int(point.max()) + 1) % FOLDS)[point]
     near = _errors(predictors, factors, times, [part == number for number in range(FOLDS)])
     far = _errors(predictors, factors, times, [times > np.quantile(times, 0.8)])
-    return [HeldOut(name, near[name], far.get(name)) for name in near]
+    return [HeldOut(name, near.get(name), far.get(name)) for name in NAMES]
 
 
 def _errors(
