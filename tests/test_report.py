@@ -166,7 +166,7 @@ def test_a_page_that_fails_leaves_the_old_one(
     with pytest.raises(RuntimeError, match="no page"):
         report.write_page(findings, old)
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
-    assert old.read_text() == "old"
+    assert old.read_text() == "<!doctype html>old"
 
 
 def test_figures_have_safe_names(findings: Findings, tmp_path: Path) -> None:

@@ -501,3 +501,125 @@ def test_a_writer_that_is_killed_while_creating_leaves_no_half_study(tmp_path: P
         if path.exists():
             assert Study.open(path).space == BATCH
             path.unlink()
+
+
+# Files that somebody else has changed
+
+
+def changed(study: Study, script: str) -> Path:
+    """The study's file after a script of SQL."""
+    db = sqlite3.connect(study.path)
+    db.executescript(script)
+    db.close()
+    return study.path
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ("ALTER TABLE run RENAME TO kept; CREATE VIEW run AS SELECT * FROM kept", "a table kept"),
+        ("CREATE VIEW runs AS SELECT * FROM run", "a view runs"),
+        ("CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END", "a trigger t"),
+        ("DROP TABLE run; CREATE VIRTUAL TABLE run USING fts5(point)", "a virtual table run"),
+        ("DROP TABLE run; CREATE VIEW run AS SELECT 1", "a view run"),
+    ],
+)
+def test_only_forerun_s_own_tables_are_read(lenet_study: Study, script: str, found: str) -> None:
+    path = changed(lenet_study, script)
+    with pytest.raises(StudyError) as caught:
+        Study.open(path)
+    expected = f"{path}: found {found}, expected only the tables command, model, run, study"
+    assert str(caught.value) == expected
+
+
+def test_a_schema_before_the_first_is_refused(lenet_study: Study) -> None:
+    path = changed(lenet_study, "PRAGMA user_version = 0")
+    with pytest.raises(StudyError, match="found schema version 0, expected at least 1"):
+        Study.open(path)
+
+
+def test_a_journal_that_names_another_file_deletes_nothing(lenet_study: Study) -> None:
+    victim = lenet_study.path.with_name("victim")
+    victim.write_bytes(b"")
+    name = str(victim).encode()
+    magic = bytes.fromhex("d9d505f920a163d7")
+    journal = Path(f"{lenet_study.path}-journal")
+    number, length, check = b"\0\0\0\1", len(name).to_bytes(4), sum(name).to_bytes(4)
+    journal.write_bytes(magic + b"\0" * 504 + number + name + length + check + magic)
+    for use in (lambda: Study.open(lenet_study.path), lenet_study.runs):
+        with pytest.raises(StudyError, match="found a journal over several files"):
+            use()
+    assert victim.exists()
+    assert journal.exists()
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("measures", '{"seconds": NaN}'),
+        ("measures", '{"seconds": 1e400}'),
+        ("measures", '{"seconds": -1.0}'),
+        ("measures", '{"seconds": "1"}'),
+        ("measures", '{"seconds": 1.0'),
+        ("measures", "[1.0]"),
+        ("measures", DEEP),
+        ("point", "3"),
+        ("point", DEEP),
+        ("point", '{"batch": 16}'),
+        ("point", '{"activation": "relu", "batch": NaN, "kernel": 3}'),
+        ("point", '{"activation": "relu", "batch": null, "kernel": 3}'),
+        ("point", '{"activation": "relu", "batch": true, "kernel": 3}'),
+        ("point", '{"activation": ["relu"], "batch": 16, "kernel": 3}'),
+        ("point", '{"activation": "\\u001b[2J", "batch": 16, "kernel": 3}'),
+    ],
+)
+def test_a_damaged_run_is_named(lenet_study: Study, column: str, text: str) -> None:
+    path = changed(lenet_study, f"UPDATE run SET {column} = '{text}' WHERE id = 7")
+    for use in (lenet_study.runs, lenet_study.table, lenet_study.digest):
+        with pytest.raises(StudyError) as caught:
+            use()
+        assert str(caught.value).startswith(f"{path}: found a damaged run 7 (")
+        assert str(caught.value).endswith(", expected a study as forerun writes it")
+
+
+def test_an_unknown_status_is_damage(lenet_study: Study) -> None:
+    changed(lenet_study, "UPDATE run SET status = char(27) || '[2J' WHERE id = 3")
+    for use in (lenet_study.runs, lenet_study.failures):
+        with pytest.raises(StudyError, match=r"a damaged run 3 \(run status: found \\x1b\[2J"):
+            use()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "7", "{}", '{"factors": 1}', '{"factors": [1]}', '{"factors": [{"name": 1}]}', DEEP]
+    + [
+        f'{{"factors": [{{"name": "a", "values": {values}}}]}}' for values in ("7", "[NaN]", "[[]]")
+    ],
+)
+def test_damaged_factors_are_named(lenet_study: Study, text: str) -> None:
+    path = changed(lenet_study, f"UPDATE study SET value = '{text}'")
+    with pytest.raises(StudyError) as caught:
+        lenet_study.table()
+    assert str(caught.value).startswith(f"{path}: found damaged factors (")
+
+
+def test_a_study_without_factors_is_damaged(lenet_study: Study) -> None:
+    changed(lenet_study, "DELETE FROM study")
+    with pytest.raises(StudyError, match="found damaged factors"):
+        lenet_study.runs()
+
+
+def test_damaged_commands_are_named(lenet_study: Study) -> None:
+    changed(lenet_study, "UPDATE command SET text = char(27)")
+    with pytest.raises(StudyError, match="found damaged commands"):
+        _ = lenet_study.commands
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": NaN}', '{"a": 1e400}', DEEP])
+def test_a_damaged_model_is_none(lenet_study: Study, text: str) -> None:
+    lenet_study.save_model("seconds", {"a": 1.0}, "d")
+    changed(lenet_study, f"UPDATE model SET document = '{text}'")
+    assert lenet_study.model_document("seconds") is None

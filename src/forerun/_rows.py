@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
 
-from forerun._run import Run
-from forerun._values import printable
-from forerun.errors import FactorError, InputError
+from forerun._run import Run, Status, checked_measure
+from forerun._values import normalised, one_of, printable
+from forerun.errors import FactorError, InputError, StudyError
 from forerun.factors import VARIANT, Factor, Point, Space, Value
 
 if TYPE_CHECKING:
@@ -16,14 +18,57 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+_Read = TypeVar("_Read")
+
 # Made once: `json.dumps` with options makes another for every call.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_WHOLE = "a study as forerun writes it"
 COLUMNS = "uid, point, variant, status, measures, host, versions, started, source"
 
 
 def as_json(document: object) -> str:
     """Compact JSON; ValueError for NaN and infinity, which JSON has no word for."""
     return _ENCODER.encode(document)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not finite")
+    return value
+
+
+def _refused(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not finite")
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refused)
+
+
+def from_json(text: object) -> dict[str, Any]:
+    """The JSON object that `as_json` wrote; InputError for anything else that a file may hold."""
+    try:
+        document = _DECODER.decode(printable("JSON", text, InputError))
+    except (ValueError, RecursionError) as error:
+        raise InputError("JSON", text, "a JSON object of finite numbers") from error
+    if not isinstance(document, dict):
+        raise InputError("JSON", text, "a JSON object")
+    return document
+
+
+def each(path: Path, rows: Iterable[Sequence[Any]], read: Callable[..., _Read]) -> Iterator[_Read]:
+    """What `read` makes of each row after its id; StudyError names the row that is damaged."""
+    for number, *cells in rows:
+        try:
+            made = read(*cells)
+        except InputError as error:
+            raise StudyError(str(path), f"a damaged run {number} ({error})", _WHOLE) from error
+        yield made
+
+
+def count(db: sqlite3.Connection) -> int:
+    """How many runs there are."""
+    return int(db.execute("SELECT count(*) FROM run").fetchone()[0])
 
 
 def write_space(db: sqlite3.Connection, space: Space) -> None:
@@ -34,10 +79,13 @@ def write_space(db: sqlite3.Connection, space: Space) -> None:
     db.execute("INSERT OR REPLACE INTO study (key, value) VALUES ('space', ?)", (text,))
 
 
-def read_space(db: sqlite3.Connection) -> Space:
-    """The factors."""
-    (text,) = db.execute("SELECT value FROM study WHERE key = 'space'").fetchone()
-    return Space.from_dict(json.loads(text))
+def read_space(db: sqlite3.Connection, path: Path) -> Space:
+    """The factors; StudyError if they are not as `write_space` wrote them."""
+    row = db.execute("SELECT value FROM study WHERE key = 'space'").fetchone()
+    try:
+        return Space.from_dict(from_json(row[0] if row else None))
+    except (ValueError, TypeError, AttributeError) as error:  # any shape is possible
+        raise StudyError(str(path), f"damaged factors ({error})", _WHOLE) from error
 
 
 def write_command(db: sqlite3.Connection, name: str, text: str) -> None:
@@ -46,9 +94,16 @@ def write_command(db: sqlite3.Connection, name: str, text: str) -> None:
     db.execute("INSERT INTO command (name, text) VALUES (?, ?)", checked)
 
 
-def read_commands(db: sqlite3.Connection) -> dict[str, str]:
+def read_commands(db: sqlite3.Connection, path: Path) -> dict[str, str]:
     """The commands, in the order in which they were added."""
-    return dict(db.execute("SELECT name, text FROM command ORDER BY rowid").fetchall())
+    rows = db.execute("SELECT name, text FROM command ORDER BY rowid").fetchall()
+    try:
+        return {
+            printable("name", name, InputError): printable("text", text, InputError)
+            for name, text in rows
+        }
+    except InputError as error:
+        raise StudyError(str(path), f"damaged commands ({error})", _WHOLE) from error
 
 
 def with_variants(space: Space, commands: Iterable[str]) -> Space:
@@ -97,26 +152,40 @@ def row_of(space: Space, run: Run) -> tuple[str, ...]:
 
 def stored(space: Space, key: str, variant: str) -> dict[str, Value]:
     """The values of a stored point, with its variant where the space has that factor."""
-    values: dict[str, Value] = json.loads(key)
+    values: dict[str, Value] = from_json(key)
     return values | {VARIANT: variant} if VARIANT in space else values
 
 
 def values_of(space: Space, key: str, variant: str) -> dict[str, Value]:
-    """The values of a stored point, in the order of the space."""
+    """The values of a stored point, in the order of the space; InputError if they do not fit."""
     values = stored(space, key, variant)
-    return {name: values[name] for name in space}
+    space.check(values, levels=False)
+    made = {name: normalised(name, values[name]) for name in space}
+    space.check(made, levels=False)  # once more: neither true nor null is a number
+    return made
 
 
-def run_of(space: Space, row: Sequence[Any]) -> Run:
+def measures_of(text: str) -> dict[str, float]:
+    """The stored measures; InputError if one is not a finite number above 0."""
+    return {name: checked_measure(name, value) for name, value in from_json(text).items()}
+
+
+def failure_of(space: Space, key: str, variant: str, status: str) -> tuple[dict[str, Value], str]:
+    """The values of a run that did not end well, and how it ended."""
+    one_of("run status", status, get_args(Status))
+    return values_of(space, key, variant), status
+
+
+def run_of(space: Space, *row: Any) -> Run:
     """The run of a row."""
     uid, key, variant, status, measures, host, versions, started, source = row
     return Run(
         point=Point(values_of(space, key, variant)),
-        measures=json.loads(measures),
+        measures=from_json(measures),
         status=status,
         variant=variant,
         host=host,
-        versions=json.loads(versions),
+        versions=from_json(versions),
         started=started,
         source=source,
         uid=uid,

@@ -40,7 +40,7 @@ class Run:
             raise InputError("run", "no measures", "at least one, such as seconds")
         if not isinstance(self.point, Point):
             object.__setattr__(self, "point", Point(self.point))
-        measures = {name: _measure(name, value) for name, value in self.measures.items()}
+        measures = {name: checked_measure(name, value) for name, value in self.measures.items()}
         versions = {
             _text("versions", name): _text("versions", text) for name, text in self.versions.items()
         }
@@ -59,7 +59,8 @@ class Run:
         return self.measures.get("seconds") if self.status == "ok" else None
 
 
-def _measure(name: str, value: object) -> float:
+def checked_measure(name: str, value: object) -> float:
+    """The measured value as a float; InputError unless it is a finite number above 0."""
     where = f"measure {_text('measure', name)}"
     # Any number will do, NumPy's too, but not True, which Python counts as one.
     if not isinstance(value, Real) or isinstance(value, bool):

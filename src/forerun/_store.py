@@ -24,6 +24,8 @@ VERSION = 1  # of the schema; a file with a newer one is refused
 _PATIENCE = 60.0  # seconds to wait for other writers
 _SMALLEST = 512  # bytes of the smallest SQLite file; below, SQLite starts a new one
 _A_STUDY = "a forerun study"
+_TABLES = ("command", "model", "run", "study")
+_SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")  # ends a journal that names another journal
 
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
@@ -109,13 +111,16 @@ def check(path: Path) -> None:
 @contextmanager
 def transaction(path: Path, kind: Literal["DEFERRED", "IMMEDIATE"]) -> Iterator[sqlite3.Connection]:
     """One transaction: DEFERRED to read, IMMEDIATE to write. An exception leaves no trace."""
+    _check_journal(path)
     mode = "mode=rw" if os.access(path, os.W_OK) else "mode=ro"
     with _connected(path, path, mode) as db:
         # FULL, and the directory too once the journal is gone: a run that was added stays added.
         db.execute("PRAGMA synchronous = EXTRA")
+        db.execute("PRAGMA trusted_schema = OFF")
         db.execute(f"BEGIN {kind}")
         _check_application(path, db)
         _check_version(path, db)
+        _check_schema(path, db)
         _check_size(path, db)
         yield db
         db.execute("COMMIT")  # otherwise closing rolls back
@@ -143,9 +148,37 @@ def _check_application(path: Path, db: sqlite3.Connection) -> None:
 
 def _check_version(path: Path, db: sqlite3.Connection) -> None:
     version = _pragma(db, "user_version")
+    if version < 1:
+        raise StudyError(str(path), f"schema version {version}", "at least 1")
     if version > VERSION:
         expected = f"up to {VERSION}: a newer forerun wrote this study"
         raise StudyError(str(path), f"schema version {version}", expected)
+
+
+def _check_schema(path: Path, db: sqlite3.Connection) -> None:
+    """A view or a trigger under a table's name would make a reading or a writing do other work."""
+    for kind, name, table, sql in db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
+        plain = not str(sql or "").upper().startswith("CREATE VIRTUAL")
+        if kind not in ("table", "index") or table not in _TABLES or not plain:
+            found = f"a {kind} {name}" if plain else f"a virtual table {name}"
+            raise StudyError(str(path), found, f"only the tables {', '.join(_TABLES)}")
+
+
+def _check_journal(path: Path) -> None:
+    """StudyError if recovery would end with the deletion of a file that the journal names.
+
+    SQLite writes such journals for transactions over several files, which forerun never makes.
+    """
+    journal = Path(f"{path.resolve()}-journal")
+    try:
+        with journal.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - len(_SUPER_JOURNAL), 0))
+            end = file.read(len(_SUPER_JOURNAL))
+    except OSError:
+        return  # none, most often; one that we may not read SQLite may not read either
+    if end == _SUPER_JOURNAL:
+        raise StudyError(f"{path}-journal", "a journal over several files", "one of this study")
 
 
 def _check_size(path: Path, db: sqlite3.Connection) -> None:

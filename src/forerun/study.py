@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from forerun import _rows, _store
 from forerun._run import Run, Status
-from forerun.errors import StudyError
+from forerun.errors import InputError, StudyError
 from forerun.factors import Space, Value
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Study:
 
     def __len__(self) -> int:
         with _store.transaction(self.path, "DEFERRED") as db:
-            return int(db.execute("SELECT count(*) FROM run").fetchone()[0])
+            return _rows.count(db)
 
     def __bool__(self) -> bool:
         return True  # a study without runs is still a study
@@ -110,32 +110,33 @@ class Study:
     def space(self) -> Space:
         """The factors."""
         with _store.transaction(self.path, "DEFERRED") as db:
-            return _rows.read_space(db)
+            return _rows.read_space(db, self.path)
 
     def set_space(self, space: Space) -> None:
         """Replace the factors; FactorError if a run that is there does not fit the new ones."""
         with _store.transaction(self.path, "IMMEDIATE") as db:
-            space = _rows.with_variants(space, _rows.read_commands(db))
-            for key, variant in db.execute("SELECT point, variant FROM run"):
-                space.check(_rows.stored(space, key, variant), levels=False)
+            space = _rows.with_variants(space, _rows.read_commands(db, self.path))
+            rows = db.execute("SELECT id, point, variant FROM run")
+            for values in _rows.each(self.path, rows, partial(_rows.stored, space)):
+                space.check(values, levels=False)
             _rows.write_space(db, space)
 
     @property
     def commands(self) -> dict[str, str]:
         """The text of each named command, in the order in which they were added."""
         with _store.transaction(self.path, "DEFERRED") as db:
-            return _rows.read_commands(db)
+            return _rows.read_commands(db, self.path)
 
     def add_command(self, name: str, text: str) -> None:
         """Add a named command; the second one makes `variant` a factor."""
         with _store.transaction(self.path, "IMMEDIATE") as db:
-            known = _rows.read_commands(db)
+            known = _rows.read_commands(db, self.path)
             if known.get(name, text) != text:
                 raise StudyError(f"{self.path}, command {name}", text, f"as before: {known[name]}")
             if name not in known:
                 _rows.write_command(db, name, text)
                 _rows.write_space(
-                    db, _rows.with_variants(_rows.read_space(db), {**known, name: text})
+                    db, _rows.with_variants(_rows.read_space(db, self.path), {**known, name: text})
                 )
 
     def add(self, run: Run) -> bool:
@@ -150,36 +151,34 @@ class Study:
         # A generator may itself use the study; a sequence may hold more runs than fit in memory.
         runs = runs if isinstance(runs, Sequence) else list(runs)
         with _store.transaction(self.path, "IMMEDIATE") as db:
-            space = _rows.read_space(db)
+            space = _rows.read_space(db, self.path)
             if widen is not None and (wider := widen(space)) != space:
                 space = wider
                 _rows.write_space(db, space)
-            before = db.total_changes
+            before = _rows.count(db)
             db.executemany(
                 f"INSERT INTO run ({_rows.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (uid) DO NOTHING",
                 (_rows.row_of(space, run) for run in runs),
             )
-            return db.total_changes - before
+            return _rows.count(db) - before
 
     def runs(self, status: Status | None = None) -> list[Run]:
         """The runs, or those of one status, in the order in which they were added."""
         where = "" if status is None else "WHERE status = ?"
         with _store.transaction(self.path, "DEFERRED") as db:
-            space = _rows.read_space(db)
+            space = _rows.read_space(db, self.path)
             rows = db.execute(
-                f"SELECT {_rows.COLUMNS} FROM run {where} ORDER BY id", (status,) if status else ()
+                f"SELECT id, {_rows.COLUMNS} FROM run {where} ORDER BY id",
+                (status,) if status else (),
             ).fetchall()
-        return [_rows.run_of(space, row) for row in rows]
+        return list(_rows.each(self.path, rows, partial(_rows.run_of, space)))
 
     def targets(self) -> list[str]:
         """The names of what the good runs measured, seconds first."""
         with _store.transaction(self.path, "DEFERRED") as db:
-            rows = db.execute(
-                "SELECT DISTINCT measure.key FROM run, json_each(run.measures) AS measure"
-                " WHERE run.status = 'ok'"
-            ).fetchall()
-        names = (name for (name,) in rows)
+            rows = db.execute("SELECT id, measures FROM run WHERE status = 'ok'").fetchall()
+        names = {name for found in _rows.each(self.path, rows, _rows.measures_of) for name in found}
         return sorted(names, key=lambda name: (name != "seconds", name))
 
     def table(self, target: str = "seconds") -> pd.DataFrame:
@@ -192,14 +191,13 @@ class Study:
     def failures(self) -> pd.DataFrame:
         """One row for each run that did not end well: the factors' columns, then its status."""
         with _store.transaction(self.path, "DEFERRED") as db:
-            space = _rows.read_space(db)
+            space = _rows.read_space(db, self.path)
             rows = db.execute(
-                "SELECT point, variant, status FROM run WHERE status != 'ok' ORDER BY id"
+                "SELECT id, point, variant, status FROM run WHERE status != 'ok' ORDER BY id"
             ).fetchall()
-        frame = _rows.frame(
-            space, [_rows.values_of(space, key, variant) for key, variant, _ in rows]
-        )
-        frame["status"] = [status for _, _, status in rows]
+        failed = list(_rows.each(self.path, rows, partial(_rows.failure_of, space)))
+        frame = _rows.frame(space, [values for values, _ in failed])
+        frame["status"] = [status for _, status in failed]
         return frame.astype({"status": "str"})
 
     def digest(self, target: str = "seconds") -> str:
@@ -226,24 +224,33 @@ class Study:
             )
 
     def model_document(self, target: str = "seconds") -> StoredModel | None:
-        """The model that was kept for this target, if any."""
+        """The model that was kept for this target; None if there is none that can be read."""
         with _store.transaction(self.path, "DEFERRED") as db:
             row = db.execute(
                 "SELECT document, digest, fitted FROM model WHERE target = ?", (target,)
             ).fetchone()
-        return None if row is None else StoredModel(json.loads(row[0]), row[1], row[2])
+        if row is None:
+            return None
+        try:
+            return StoredModel(_rows.from_json(row[0]), str(row[1]), str(row[2]))
+        except InputError:
+            return None  # a damaged model is no loss: it is fitted again
 
     def _measured(self, target: str) -> tuple[Space, list[tuple[dict[str, Value], float]]]:
         """The factors, and the values and measure of each good run that has this target."""
         with _store.transaction(self.path, "DEFERRED") as db:
-            space = _rows.read_space(db)
+            space = _rows.read_space(db, self.path)
             rows = db.execute(
-                "SELECT point, variant, measures FROM run WHERE status = 'ok' ORDER BY id"
+                "SELECT id, point, variant, measures FROM run WHERE status = 'ok' ORDER BY id"
             ).fetchall()
+
+        def read(key: str, variant: str, text: str) -> tuple[dict[str, Value], dict[str, float]]:
+            return _rows.values_of(space, key, variant), _rows.measures_of(text)
+
         measured = [
-            (_rows.values_of(space, key, variant), measures[target])
-            for key, variant, text in rows
-            if target in (measures := json.loads(text))
+            (values, measures[target])
+            for values, measures in _rows.each(self.path, rows, read)
+            if target in measures
         ]
         if rows and not measured:
             raise StudyError(f"{self.path}, target", target, f"one of {', '.join(self.targets())}")
