@@ -4,7 +4,7 @@ Decimal arithmetic, so that 0.1..0.5 gives 0.14 and not 0.14000000000000001.
 """
 
 import re
-from decimal import Decimal
+from decimal import Decimal, DecimalException
 
 from forerun.errors import FactorError
 
@@ -12,10 +12,13 @@ _NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _LARGEST = Decimal("1e300")
+_SMALLEST = Decimal("1e-300")
 _MOST = 100_000  # values of one range
 _EVEN_STEPS = 10
 
 _FORMS = "values such as 1,2,4 or relu,tanh, or a range such as 16..256 or 16..256:16"
+
+_SIZES = "finite numbers, 0 or between 1e-300 and 1e300 in size"
 
 
 def number(text: str) -> float | None:
@@ -29,7 +32,10 @@ def listed(name: str, text: str) -> list[float] | list[str]:
         raise FactorError(f"factor {name}", "no values", _FORMS)
     # A path may hold two dots (../data); nothing else that is not a range does.
     if ".." in text and "/" not in text:
-        return [float(value) for value in _range(name, text.strip())]
+        try:
+            return [float(value) for value in _range(name, text.strip())]
+        except DecimalException:
+            raise FactorError(f"factor {name}", text, _SIZES) from None
     items = [item.strip() for item in text.split(",")]
     numbers = [_checked_number(name, item) for item in items]
     if all(value is None for value in numbers):
@@ -56,8 +62,9 @@ def _range(name: str, text: str) -> list[Decimal]:
     low, high, step = (None if part is None else Decimal(part) for part in match.groups())
     assert low is not None
     assert high is not None
-    if max(abs(low), abs(high)) > _LARGEST:
-        raise FactorError(f"factor {name}", text, "finite numbers up to 1e300")
+    sizes = [abs(one) for one in (low, high, step) if one]
+    if any(not _SMALLEST <= size <= _LARGEST for size in sizes):
+        raise FactorError(f"factor {name}", text, _SIZES)
     if low > high:
         raise FactorError(f"factor {name}", text, f"the lower end first: {high}..{low}")
     if low == high and step is None:
