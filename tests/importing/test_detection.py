@@ -36,3 +36,11 @@ def test_other_json_is_refused(tmp_path: Path) -> None:
         f"{path}: found JSON with name, age, expected JSON of hyperfine or Extra-P, or Optuna's"
         " journal"
     )
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_deep_json_is_refused(tmp_path: Path, opening: str) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text(opening * 10_000)
+    with pytest.raises(TableError, match="found JSON with unknown keys, expected JSON of hyperf"):
+        detect(str(path))

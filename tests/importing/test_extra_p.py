@@ -125,3 +125,26 @@ def test_a_region_that_does_not_exist() -> None:
         InputError, match=r"--region: found init, expected one of main, main->halo$"
     ):
         read_runs(FIXTURES / "extra_p.txt", region="init")
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("PARAMETER n\nPARAMETER n\nPOINTS (1 2)\nDATA 1\n", " line 2"),
+        (
+            '{"parameters": ["n", "n"], "measurements": {"main": {"time": []}}}',
+            " parameters",
+        ),
+        (
+            '{"parameters": [{"id": 1, "name": "n"}, {"id": 2, "name": "n"}],'
+            ' "callpaths": [], "metrics": [], "coordinates": [], "measurements": []}',
+            " parameters",
+        ),
+    ],
+)
+def test_a_parameter_twice_is_refused(tmp_path: Path, content: str, place: str) -> None:
+    path = tmp_path / "twice.txt"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        read_runs(path, "extra-p")
+    assert str(caught.value) == f"{path}{place}: found n twice, expected each parameter once"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forerun.errors import TableError
+from forerun.errors import DataWarning, TableError
 from forerun.importing import read_runs
 
 # Made with hyperfine 1.15 from two commands and two parameters; one command fails for `r`.
@@ -109,3 +109,32 @@ def test_what_is_not_json_is_refused(tmp_path: Path, text: str, line: str) -> No
     with pytest.raises(TableError) as caught:
         read_runs(path, "hyperfine")
     assert str(caught.value) == f"{path}{line.strip()}"
+
+
+def test_many_values_of_a_parameter_are_one_command(tmp_path: Path) -> None:
+    found = read_runs(
+        saved(
+            tmp_path,
+            *(
+                {"command": f"sleep {n} | wc", "times": [n], "parameters": {"n": str(n)}}
+                for n in range(1, 3001)
+            ),
+        )
+    )
+    assert (found.space.names, len(found.runs)) == (("n",), 3000)
+
+
+def test_too_many_commands_or_parameters_are_refused(tmp_path: Path) -> None:
+    commands = [{"command": f"sort --seed {n} file", "times": [1]} for n in range(3000)]
+    path = saved(tmp_path, *commands[:1000])
+    with pytest.warns(DataWarning, match="1000 levels in 1000 runs look like names"):
+        assert len(read_runs(path).space["variant"].values) == 1000
+    with pytest.raises(TableError) as caught:
+        read_runs(saved(tmp_path, *commands))
+    assert str(caught.value) == (
+        f"{path} result 1001: found more than 1000 different commands,"
+        " expected fewer, or parameters in them"
+    )
+    wide = {"command": "sort", "times": [1], "parameters": {f"p{n}": "1" for n in range(2001)}}
+    with pytest.raises(TableError, match=r"found 2001 columns, expected up to 2000$"):
+        read_runs(saved(tmp_path, wide))

@@ -159,3 +159,21 @@ def test_a_bad_listing_is_refused_in_one_line(
     with pytest.raises(InputError) as caught:
         read_runs(path, **options)
     assert str(caught.value).removeprefix(f"{path} ") == line
+
+
+def test_a_host_with_control_characters_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text("JobID|AllocNodes|Elapsed|NodeList\n1|1|00:10|a\n2|2|00:10|b\x1b[31m\n")
+    with pytest.raises(InputError) as caught:
+        read_runs(path)
+    assert str(caught.value) == (
+        f"{path} line 3 column NodeList: found 'b\\x1b[31m', expected text without control"
+        " characters"
+    )
+
+
+def test_only_ascii_digits_are_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text("JobID|AllocNodes|Elapsed\n1|1|00:10\n2|2|00:1\u0661\n")
+    with pytest.raises(InputError, match=r"line 3 column Elapsed: found '00:1\u0661', expected"):
+        read_runs(path)

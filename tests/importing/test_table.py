@@ -1,5 +1,6 @@
 """CSV and TSV: what becomes of each column, and one exact line for everything that is wrong."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -113,14 +114,27 @@ def test_a_column_of_row_numbers_without_a_name_is_left_out(tmp_path: Path) -> N
     assert found.notes == ("left out, no name: column 1",)
 
 
-def test_the_same_rows_have_the_same_names_after_the_file_has_grown(tmp_path: Path) -> None:
-    rows = "a,seconds\n1,1\n1,1\n2,3"
-    before = [run.uid for run in read_runs(written(tmp_path, rows)).runs]
-    after = [run.uid for run in read_runs(written(tmp_path, rows + "\n2,3\n4,5\n")).runs]
-    assert after[:3] == before
-    assert len(set(after)) == 5
-    chosen = read_runs(written(tmp_path, rows), where={"a": 2}, factors="a").runs
-    assert [run.uid for run in chosen] == before[2:]
+def uids(folder: Path, content: str, **options: Any) -> list[str]:
+    return [run.uid for run in read_runs(written(folder, content), **options).runs]
+
+
+def test_a_row_is_named_by_its_cells_and_the_equal_rows_before_it(tmp_path: Path) -> None:
+    before = uids(tmp_path, "a,seconds\n1,1\n1,1\n2,3")
+    assert len(set(before)) == 3
+    grown = uids(tmp_path, "a,seconds\n4,5\n1,1\n1,1\n2,3\n2,3\n")
+    assert grown[1:4] == before
+    assert len(set(grown)) == 5
+    first, again, other = before
+    assert uids(tmp_path, "a,seconds\n2,3\n1,1\n1,1\n") == [other, first, again]
+    assert uids(tmp_path, "seconds;a\n1; 1\n1;1\n3;2\n") == before
+    assert uids(tmp_path, ",a,seconds\n7,1,1\n8,1,1\n9,2,3\n") == before
+    assert uids(tmp_path, "a,seconds\n1,1\n1,1\n2,3", where={"a": 2}, factors="a") == [other]
+    edited = uids(tmp_path, "a,seconds\n1,1\n1,1\n2,3.5")
+    assert (edited[:2], edited[2] == other) == ([first, again], False)
+    # Cells that join to the same text are other rows.
+    assert uids(tmp_path, "a,b,seconds\n1,23,1\n2,4,1") != uids(
+        tmp_path, "a,b,seconds\n12,3,1\n2,4,1"
+    )
 
 
 def test_a_column_of_names_is_warned_of(tmp_path: Path) -> None:
@@ -217,6 +231,19 @@ TEN = "batch,act,seconds\n" + "16,relu,1\n" * 9
             "runs.csv line 3: found unexpected end of data, expected a CSV row",
         ),
         (
+            "a,seconds\n1,1\n1e999,2\nx,3\n",
+            "runs.csv line 3 column a: found '1e999', expected a finite number"
+            " (--categorical a makes levels of it, --factors leaves it out)",
+        ),
+        (
+            "a,seconds\n1,1\n2,\u0661\n",
+            "runs.csv line 3 column seconds: found '\u0661', expected a positive time",
+        ),
+        (
+            ",".join(f"c{at}" for at in range(2001)) + "\n",
+            "runs.csv line 1: found 2001 columns, expected up to 2000",
+        ),
+        (
             "a,seconds\n1,1\n1,2\n",
             "runs.csv: found no column that varies, expected at least one factor (--factors)",
         ),
@@ -242,6 +269,20 @@ GOOD = "batch,act,end,seconds\n16,relu,ok,1\n32,tanh,ok,2\n"
         (
             {"factors": "batch,size"},
             "runs.csv: found no column size, expected one of batch, act, end, seconds (--factors)",
+        ),
+        (
+            {"seconds": "Second"},
+            "runs.csv: found no column Second, expected one of batch, act, end, seconds"
+            " (--seconds COLUMN); did you mean seconds?",
+        ),
+        (
+            {"factors": "batches"},
+            "runs.csv: found no column batches, expected one of batch, act, end, seconds"
+            " (--factors); did you mean batch?",
+        ),
+        (
+            {"intrinsic": "acts"},
+            "runs.csv --intrinsic: found acts, expected a factor: batch, act; did you mean act?",
         ),
         (
             {"factors": "batch,seconds"},
@@ -296,8 +337,43 @@ def test_an_unknown_option_and_a_missing_file(tmp_path: Path) -> None:
         InputError, match="found no such file or directory, expected a file of runs"
     ):
         read_runs(tmp_path / "nothing.csv")
-    with pytest.raises(InputError, match="found is a directory, expected a file"):
+    with pytest.raises(InputError, match="found a directory, expected a file"):
         read_runs(tmp_path)
+
+
+@pytest.mark.parametrize("prefix", ["", "sqlite:///"])
+def test_only_files_are_read(tmp_path: Path, prefix: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, found in (
+        (tmp_path, "a directory"),
+        (tmp_path / "pipe", "a pipe"),
+        (Path("/dev/zero"), "a device"),
+    ):
+        with pytest.raises(InputError) as caught:
+            read_runs(f"{prefix}{path}")
+        assert str(caught.value) == f"{prefix}{path}: found {found}, expected a file"
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    with path.open("wb") as file:
+        file.write(b"a,seconds\n1,1\n")
+        file.write(b"x" * ((64 << 20) + 1))
+    for name in ("csv", "sacct", "hyperfine", "extra-p"):
+        if name == "extra-p":
+            path.write_bytes(b"PARAMETER n\n\n" + b"x" * ((64 << 20) + 1))
+        with pytest.raises(TableError) as caught:
+            read_runs(path, name)
+        assert (
+            str(caught.value) == f"{path} line 3: found more than 64 MiB, expected a shorter line"
+        )
+
+
+def test_many_columns_take_no_time(tmp_path: Path) -> None:
+    names = [f"column{at}" for at in range(1999)]
+    rows = [",".join([*(str(at * row % 7) for at in range(1999)), "1"]) for row in (1, 2)]
+    path = written(tmp_path, "\n".join([",".join([*names, "seconds"]), *rows]))
+    assert len(read_runs(path).space) > 1000
 
 
 def test_what_is_measured_is_no_factor(tmp_path: Path) -> None:

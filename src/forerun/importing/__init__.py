@@ -6,6 +6,7 @@ runs in one place (`runs`). A reader is imported when its format is met.
 
 from __future__ import annotations
 
+import stat
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,6 +50,7 @@ def read_runs(
     if format is not None and format not in FORMATS:
         raise InputError("--format", format, f"one of {', '.join(FORMATS)}")
     try:
+        _check_file(text)
         name = format or detect(text)
         chosen.check_format(name)
         reader: _Reader = import_module(f"{__name__}.{FORMATS[name]}")
@@ -56,3 +58,13 @@ def read_runs(
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise InputError(text, reason, "a file of runs") from None
+
+
+def _check_file(path: str) -> None:
+    """Refuse what could be read without end, before anything is read."""
+    if "://" in path and not path.startswith("sqlite:///"):
+        return  # no file; the search for its format says what may stand there
+    mode = Path(path.removeprefix("sqlite:///")).stat().st_mode
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise InputError(path, kinds.get(stat.S_IFMT(mode), "a device"), "a file")

@@ -17,7 +17,7 @@ _BYTE_UNITS = {"B": 1.0} | {
     for name, base in ((letter, 1024.0), (f"{letter}iB", 1024.0), (f"{letter}B", 1000.0))
 }
 _SIZE = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)")
-_ELAPSED = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)")
+_ELAPSED = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2}(?:\.\d{1,9})?)", re.ASCII)
 
 _OUTCOMES: dict[Status, tuple[str, ...]] = {
     "ok": ("ok", "0", "0:0", "completed", "complete", "success", "succeeded", "passed", "done"),
@@ -36,9 +36,17 @@ def number(text: str) -> int | float | None:
         value = float(text)
     except ValueError:
         return None
-    if not math.isfinite(value) or "_" in text:
+    if not math.isfinite(value) or "_" in text or not text.isascii():
         return None
     return int(value) if value.is_integer() and abs(value) < 2.0**53 else value
+
+
+def overflows(text: str) -> bool:
+    """Whether `text` is a number too large for a float."""
+    try:
+        return math.isinf(float(text)) and any(map(str.isdigit, text))
+    except ValueError:
+        return False
 
 
 def size(text: str, unit: str = "") -> float | None:
@@ -68,7 +76,7 @@ def outcome(text: str) -> Status | None:
     if word.startswith("cancelled_by"):
         return "cancelled"
     known = _BY_WORD.get(word) or _BY_WORD.get(word.replace("error", "").strip("_"))
-    if known is None and re.fullmatch(r"-?\d{1,3}(:\d{1,3})?", word):
+    if known is None and re.fullmatch(r"-?\d{1,3}(:\d{1,3})?", word, re.ASCII):
         return "failed"  # an exit code, or Slurm's code:signal, that is not zero
     return known
 

@@ -9,16 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import cast
 
 from forerun.errors import TableError
 from forerun.factors import Kind, Value
-from forerun.importing.amounts import number
+from forerun.importing.amounts import number, overflows
 
 # A column with at least this share of numbers is taken for a numeric one with bad cells.
 _MOSTLY = 0.9
 _LISTED = 24
+_WIDEST = 2000  # columns
+_LONGEST_HINT = 100  # characters
 
 
 @dataclass(slots=True)
@@ -36,6 +39,9 @@ class Columns:
     kinds: dict[str, Kind] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        check_width(self.source, len(self.cells))
+
     def __len__(self) -> int:
         return len(self.numbers)
 
@@ -46,9 +52,8 @@ class Columns:
     def column(self, name: str, option: str) -> list[str]:
         """The cells of `name`, which came from `option`; a missing column names those there are."""
         if name not in self.cells:
-            raise TableError(
-                self.source, f"no column {name}", f"one of {listed(self.cells)} ({option})"
-            )
+            expected = f"one of {listed(self.cells)} ({option}){hint(name, self.cells)}"
+            raise TableError(self.source, f"no column {name}", expected)
         return self.cells[name]
 
     def keep(self, rows: Sequence[int]) -> Columns:
@@ -85,9 +90,11 @@ class Columns:
         """A column as numbers or as levels."""
         cells = self.cells[name]
         known = {text: number(text) for text in set(cells)}
+        if declared != "categorical":
+            self._check_sizes(name)
         kind = declared or self.kinds.get(name) or self._guess(name, known)
         if kind == "categorical":
-            self._check_levels(name)
+            self.check_levels(name)
             return kind, list(cells)
         wrong = {text for text, value in known.items() if value is None}
         if wrong:
@@ -95,7 +102,15 @@ class Columns:
             raise TableError(self.at(row, name), cell(text), _number_or(name))
         return kind, [cast(Value, known[text]) for text in cells]
 
-    def _check_levels(self, name: str) -> None:
+    def _check_sizes(self, name: str) -> None:
+        """A number too large for a float must not turn the column into levels."""
+        large = {text for text in set(self.cells[name]) if overflows(text)}
+        if large:
+            row = next(row for row, text in enumerate(self.cells[name]) if text in large)
+            raise TableError(self.at(row, name), cell(self.cells[name][row]), _number_or(name))
+
+    def check_levels(self, name: str) -> None:
+        """Refuse texts that cannot be shown."""
         bad = {text for text in set(self.cells[name]) if not text.isprintable()}
         if bad:
             row = next(row for row, text in enumerate(self.cells[name]) if text in bad)
@@ -150,6 +165,22 @@ def listed(names: Iterable[str]) -> str:
     shown = [name or "(empty)" for name in names]
     more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
     return ", ".join(shown[:_LISTED]) + more
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, where there is a name much like this one; otherwise nothing."""
+    short = [one for one in known if len(one) <= _LONGEST_HINT]
+    if len(name) > _LONGEST_HINT:
+        return ""
+    folded = {one.casefold(): one for one in reversed(short)}
+    close = get_close_matches(name.casefold(), folded, n=1)
+    return f"; did you mean {folded[close[0]]}?" if close else ""
+
+
+def check_width(source: str, count: int) -> None:
+    """Refuse what has so many columns that it cannot be a table of runs."""
+    if count > _WIDEST:
+        raise TableError(source, f"{count} columns", f"up to {_WIDEST}")
 
 
 def digest(*parts: object) -> bytes:

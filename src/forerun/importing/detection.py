@@ -47,7 +47,7 @@ def _json_kind(path: str, text: str) -> str:
             return name
     try:
         keys = list(json.loads(text))[:5]
-    except ValueError:
+    except (ValueError, RecursionError):
         keys = []
     expected = "JSON of hyperfine or Extra-P, or Optuna's journal"
     raise TableError(path, f"JSON with {', '.join(map(str, keys)) or 'unknown keys'}", expected)

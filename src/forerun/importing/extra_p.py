@@ -5,17 +5,17 @@ All of them hold values of metrics, measured in regions of a program, at points 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from forerun.errors import InputError, TableError
 from forerun.factors import Space
-from forerun.importing.columns import Columns, digest, listed
+from forerun.importing.columns import Columns, check_width, digest, listed
 from forerun.importing.options import ImportOptions
 from forerun.importing.runs import Defaults, ImportedRuns, assemble
-from forerun.importing.text import decode, file_digest, load_json, read_lines
+from forerun.importing.text import file_digest, load_json, read_json, read_lines
 
 _TIME_METRICS = ("time", "runtime", "walltime", "seconds")
 _UNNAMED = "time"  # a metric without a name
@@ -41,6 +41,7 @@ def read(path: str, options: ImportOptions, like: Space | None = None) -> Import
     region = _chosen(path, "region", options.region, {one.region: None for one in measured})
     inside = [one for one in measured if one.region == region]
     metrics = {one.metric: None for one in inside}
+    check_width(path, len(inside[0].point) + len(metrics))
     metric = _metric(path, options, metrics)
     columns = _columns(path, word, inside, metric)
     defaults = Defaults(
@@ -105,7 +106,7 @@ def _measured(path: str) -> tuple[str, list[_Measured]]:
         opening = None  # the first line of a document that goes on
     if isinstance(opening, dict) and "params" in opening:
         return "line", list(_json_lines(path))
-    document = load_json(path, decode(path, Path(path).read_bytes()))
+    document = read_json(path)
     try:
         reading: Callable[[Any], Iterator[_Measured]] = (
             _by_id if "callpaths" in document else _nested
@@ -134,6 +135,8 @@ def _text(path: str) -> Iterator[_Measured]:
             raise TableError(where, tag, f"a line that begins with {', '.join(_TAGS)}")
         if tag == "PARAMETER":
             names += rest.split()
+            if len(set(names)) < len(names):
+                raise TableError(where, f"{_twice(names)} twice", "each parameter once")
         elif tag == "POINTS":
             points += _points(where, rest, len(names))
         elif tag == "DATA":
@@ -178,7 +181,7 @@ def _json_lines(path: str) -> Iterator[_Measured]:
 
 def _nested(document: Any) -> Iterator[_Measured]:
     """Measurements by region and metric."""
-    names = [str(name) for name in document["parameters"]]
+    names = _once([str(name) for name in document["parameters"]])
     at = 0
     for region, metrics in document["measurements"].items():
         for metric, measurements in metrics.items():
@@ -191,6 +194,7 @@ def _nested(document: Any) -> Iterator[_Measured]:
 def _by_id(document: Any) -> Iterator[_Measured]:
     """The older format: everything has an id, and a measurement names the ids of its parts."""
     names = {one["id"]: str(one["name"]) for one in document["parameters"]}
+    _once(list(names.values()))
     regions = {one["id"]: str(one["name"]) for one in document["callpaths"]}
     metrics = {one["id"]: str(one["name"]) for one in document["metrics"]}
     points = {
@@ -205,6 +209,16 @@ def _by_id(document: Any) -> Iterator[_Measured]:
         point = _point(at, list(names.values()), [point.get(name, "") for name in names.values()])
         region, metric = regions[one["callpath_id"]], metrics[one["metric_id"]]
         yield _Measured(at, point, region, metric, _texts(one["value"]))
+
+
+def _once(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError(f"parameters: found {_twice(names)} twice, expected each parameter once")
+    return names
+
+
+def _twice(names: Sequence[str]) -> str:
+    return Counter(names).most_common(1)[0][0]
 
 
 def _point(at: int, names: Sequence[str], values: Sequence[str]) -> dict[str, str]:

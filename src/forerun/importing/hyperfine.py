@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from forerun.errors import TableError
 from forerun.factors import Space
-from forerun.importing.columns import Columns, digest
+from forerun.importing.columns import Columns, check_width, digest
 from forerun.importing.options import ImportOptions
 from forerun.importing.runs import Defaults, ImportedRuns, assemble
-from forerun.importing.text import decode, file_digest, load_json
+from forerun.importing.text import file_digest, read_json
 
 _OWN = ("seconds", "memory_bytes", "status")
+_MOST = 1000  # different commands
 # A token of a command: the name of the parameter that may stand there, or literal text.
 _Options = frozenset[tuple[str, str]]
+_Tokens = tuple[_Options, ...]
 
 
 def read(path: str, options: ImportOptions, like: Space | None = None) -> ImportedRuns:
@@ -27,7 +28,7 @@ def read(path: str, options: ImportOptions, like: Space | None = None) -> Import
 
 
 def _results(path: str) -> list[dict[str, Any]]:
-    document = load_json(path, decode(path, Path(path).read_bytes()))
+    document = read_json(path)
     results = document.get("results") if isinstance(document, dict) else None
     if not isinstance(results, list) or not results:
         raise TableError(path, "no results", "a file of hyperfine --export-json")
@@ -56,7 +57,8 @@ def _check(where: str, result: Any) -> None:
 
 def _columns(path: str, results: Sequence[dict[str, Any]]) -> Columns:
     names = list(dict.fromkeys(name for one in results for name in one.get("parameters", {})))
-    templates = _templates(results)
+    check_width(path, len(names))
+    templates = _templates(path, results)
     cells: dict[str, list[str]] = {name: [] for name in names}
     cells |= {"variant": [], **{name: [] for name in _OWN}}
     numbers: list[int] = []
@@ -86,40 +88,48 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else str(value)
 
 
-def _templates(results: Sequence[Mapping[str, Any]]) -> list[str]:
+def _templates(path: str, results: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each result's command with its parameters' names in place of their values.
 
     Hyperfine writes the command with the values filled in. A token that equals a value may be the
     parameter or plain text; the commands of one template agree on one reading of every token.
     """
-    templates: list[list[_Options]] = []
+    templates: list[_Tokens] = []
+    by_length: dict[int, list[int]] = {}
+    placed: dict[_Tokens, int] = {}
     belongs: list[int] = []
-    for result in results:
+    for at, result in enumerate(results, start=1):
         tokens = _tokens(result["command"], result.get("parameters", {}))
-        for at, known in enumerate(templates):
-            common = [a & b for a, b in zip(known, tokens, strict=False)]
-            if len(known) == len(tokens) and all(common):
-                templates[at] = common
-                belongs.append(at)
-                break
-        else:
-            templates.append(tokens)
-            belongs.append(len(templates) - 1)
+        if tokens not in placed:
+            alike = by_length.setdefault(len(tokens), [])
+            placed[tokens] = _place(tokens, templates, alike)
+        if len(templates) > _MOST:
+            found = f"more than {_MOST} different commands"
+            raise TableError(f"{path} result {at}", found, "fewer, or parameters in them")
+        belongs.append(placed[tokens])
     return ["".join(_shown(one) for one in templates[at]) for at in belongs]
 
 
-def _tokens(command: str, parameters: Mapping[str, Any]) -> list[_Options]:
-    values = {_text(value): None for value in parameters.values() if _text(value)}
+def _place(tokens: _Tokens, templates: list[_Tokens], alike: list[int]) -> int:
+    """The template of those `alike` in length that the tokens fit, made narrower; or a new one."""
+    for at in alike:
+        if not any(map(frozenset.isdisjoint, templates[at], tokens)):
+            templates[at] = tuple(map(frozenset.intersection, templates[at], tokens))
+            return at
+    templates.append(tokens)
+    alike.append(len(templates) - 1)
+    return alike[-1]
+
+
+def _tokens(command: str, parameters: Mapping[str, Any]) -> _Tokens:
+    values: dict[str, set[tuple[str, str]]] = {}
+    for name, value in parameters.items():
+        if _text(value):
+            values.setdefault(_text(value), set()).add((name, ""))
     longest_first = sorted(values, key=len, reverse=True)
     words = [_bounded(value) for value in longest_first]
     found = re.findall("|".join([*words, r"[^\W\d_]+", r"\d+", r"."]), command, re.DOTALL)
-    return [
-        frozenset(
-            {("", token)}
-            | {(name, "") for name, value in parameters.items() if _text(value) == token}
-        )
-        for token in found
-    ]
+    return tuple(frozenset({("", token)} | values.get(token, set())) for token in found)
 
 
 def _bounded(value: str) -> str:

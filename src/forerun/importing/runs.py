@@ -11,7 +11,7 @@ from typing import cast, overload
 
 import pandas as pd
 
-from forerun.errors import DataWarning, InputError, TableError
+from forerun.errors import DataWarning, InputError, TableError, one_line
 from forerun.factors import VARIANT, Factor, Kind, Point, Role, Scope, Space, Value, guess_role
 from forerun.importing.amounts import (
     OUTCOME_WORDS,
@@ -22,7 +22,7 @@ from forerun.importing.amounts import (
     scale,
     size,
 )
-from forerun.importing.columns import Columns, cell, listed
+from forerun.importing.columns import Columns, cell, hint, listed
 from forerun.importing.options import ImportOptions
 from forerun.study import Run, Status
 
@@ -68,7 +68,7 @@ class ImportedTable(Sequence[Run]):
         self._statuses = statuses
         self._hosts = columns.cells.get(defaults.host) if defaults.host else None
         self._started = columns.cells.get(defaults.started) if defaults.started else None
-        self._file = Path(columns.source).name
+        self._file = one_line(Path(columns.source).name)
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -87,7 +87,21 @@ class ImportedTable(Sequence[Run]):
             return [self._run(row) for row in range(*at.indices(len(self)))]
         return self._run(range(len(self))[at])
 
+    def uids(self) -> list[str]:
+        """The names of the runs, without the runs."""
+        return [digest.hex() for digest in self._columns.digests]
+
+    def place(self, row: int) -> str:
+        """Where a run stands: its file, and its line there."""
+        return f"{self._columns.source} {self._columns.word} {self._columns.numbers[row]}"
+
     def _run(self, row: int) -> Run:
+        try:
+            return self._made(row)
+        except InputError as error:
+            raise TableError(f"{self.place(row)}: {error}") from None
+
+    def _made(self, row: int) -> Run:
         measures = {name: cells[row] for name, cells in self.measures.items()}
         return Run(
             point=Point({name: cells[row] for name, cells in self.factors.items()}),
@@ -132,6 +146,8 @@ def assemble(
     space = Space(_factor(name, kinds[name], options, defaults, like) for name in names)
     _check_names(columns, options, space)
     space = Space(_with_values(factor, set(values[factor.name])) for factor in space.values())
+    if defaults.host in columns.cells:
+        columns.check_levels(defaults.host)
     runs = ImportedTable(columns, values, measures, statuses, defaults)
     return ImportedRuns(space, runs, tuple(columns.notes))
 
@@ -227,11 +243,13 @@ def _factor_names(
 
 
 def _named(columns: Columns, names: list[str], taken: set[str], option: str) -> list[str]:
-    for at, name in enumerate(names):
+    seen: set[str] = set()
+    for name in names:
         columns.column(name, option)
-        if name in taken or name in names[:at]:
+        if name in taken or name in seen:
             why = "which is measured" if name in taken else "twice"
             raise InputError(f"{columns.source} {option}", f"{name}, {why}", "each factor once")
+        seen.add(name)
     return names
 
 
@@ -240,7 +258,8 @@ def _varying(columns: Columns, options: ImportOptions, names: list[str]) -> list
     if len(columns) < 2:
         return names
     kept = [one for one in names if len(set(columns.cells[one])) > 1 or one in options.intrinsic]
-    left = [one for one in names if one not in kept]
+    varying = set(kept)
+    left = [one for one in names if one not in varying]
     if left:
         columns.notes.append(f"left out, one value in all runs: {listed(left)} (--factors)")
     if not kept:
@@ -325,9 +344,8 @@ def _check_names(columns: Columns, options: ImportOptions, space: Space) -> None
     ):
         for name in names:
             if name not in space:
-                raise InputError(
-                    f"{columns.source} {option}", name, f"a factor: {listed(space.names)}"
-                )
+                expected = f"a factor: {listed(space.names)}{hint(name, space.names)}"
+                raise InputError(f"{columns.source} {option}", name, expected)
 
 
 def _times(text: str, factor: float) -> float | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from forerun.errors import TableError
 from forerun.factors import Role, Space
 from forerun.importing.amounts import elapsed, outcome, size
-from forerun.importing.columns import Columns, cell, digest, listed
+from forerun.importing.columns import Columns, cell, check_width, digest, listed
 from forerun.importing.options import ImportOptions
 from forerun.importing.pattern import groups_of, search
 from forerun.importing.runs import Defaults, ImportedRuns, assemble
@@ -29,8 +29,8 @@ _ROLES: dict[str, Role] = {
 }
 _SEARCHED = ("JobName", "Comment", "SubmitLine")
 _UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "COMPLETING")
-_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d{1,9})")
-_TYPED_GPUS = re.compile(r"(?:^|,)gres/gpu:[^=,]+=(\d{1,9})")
+_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d{1,9})", re.ASCII)
+_TYPED_GPUS = re.compile(r"(?:^|,)gres/gpu:[^=,]+=(\d{1,9})", re.ASCII)
 
 
 @dataclass(slots=True)
@@ -71,6 +71,7 @@ def _rows(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     if not lines:
         raise TableError(path, "an empty file", "the output of sacct --parsable2")
     header = lines[0][1].split("|")
+    check_width(f"{path} line 1", len(header))
     trailing = len(header) > 1 and header[-1] == ""  # --parsable ends each line with a bar
     rows = []
     for at, line in lines[1:]:

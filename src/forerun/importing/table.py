@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
 from forerun.errors import TableError
 from forerun.factors import Space
-from forerun.importing.columns import Columns, listed
+from forerun.importing.columns import Columns, check_width, listed
 from forerun.importing.options import ImportOptions
 from forerun.importing.runs import ImportedRuns, assemble
-from forerun.importing.text import decode
+from forerun.importing.text import lines_of
 
 _DELIMITERS = "\t,;"
 _BLOCK = 4096  # rows
@@ -43,31 +43,41 @@ def read_columns(path: str) -> Columns:
 
 
 class _Lines:
-    """The lines of a file as text, counted, with a running digest of all that was read.
-
-    A row's digest covers the file up to that row: a file that has grown gives its old rows the
-    digests they had, and equal rows of one file differ.
-    """
+    """The lines of a file as text, counted."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
-        self._path = path
-        self._file = file
-        self._digest = hashlib.sha256()
+        self._lines = lines_of(path, file)
         self.number = 0
 
-    def digest(self) -> bytes:
-        return self._digest.digest()[:16]
-
     def __iter__(self) -> Iterator[str]:
-        for line in self._file:
+        for line in self._lines:
             self.number += 1
-            if self.number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            text = decode(f"{self._path} line {self.number}", line)
-            stripped = line.rstrip(b"\r\n")
-            if stripped:
-                self._digest.update(stripped + b"\n")
-            yield text
+            yield line
+
+
+class _Names:
+    """A name for each row: from its cells, and from how many equal rows came before it.
+
+    A file that was sorted or has grown gives the rows it had the names they had, and equal rows
+    of one file differ. A column without a name counts rows, and says nothing about the run.
+    """
+
+    def __init__(self, header: Sequence[str]) -> None:
+        self._order = sorted((at for at, name in enumerate(header) if name), key=header.__getitem__)
+        # Cells and names hold no NUL.
+        self._start = sha256("\0".join(header[at] for at in self._order).encode())
+        self._seen: dict[bytes, int] = {}
+        self.digests: list[bytes] = []
+
+    def add(self, columns: Sequence[Sequence[str]]) -> None:
+        """The next rows, given as columns."""
+        for row in zip(*(columns[at] for at in self._order), strict=True):
+            hashed = self._start.copy()
+            hashed.update("\0".join(("", *row)).encode())
+            content = hashed.digest()[:16]
+            before = self._seen.get(content, 0)
+            self._seen[content] = before + 1
+            self.digests.append(sha256(b"%b%d" % (content, before)).digest()[:16])
 
 
 def _chain(first: str, rest: _Lines) -> Iterator[str]:
@@ -80,47 +90,55 @@ def _columns(path: str, reader: Iterator[list[str]], lines: _Lines) -> Columns:
     cells: list[list[str]] = [[] for _ in header]
     # One object for equal cells: a million rows of few levels stay small.
     known: list[dict[str, str]] = [{} for _ in header]
+    names = _Names(header)
     numbers: list[int] = []
-    digests: list[bytes] = []
     rows: list[list[str]] = []
     start = lines.number + 1
     for row in reader:
         if len(row) == len(header):
             rows.append(row)
             numbers.append(start)
-            digests.append(lines.digest())
         elif row:
             found, expected = f"{len(row)} cells", f"{len(header)}, as in the header"
             raise TableError(f"{path} line {start}", found, expected)
         if len(rows) == _BLOCK:
-            _move(rows, cells, known)
+            names.add(_move(rows, cells, known))
         start = lines.number + 1
-    _move(rows, cells, known)
+    names.add(_move(rows, cells, known))
     if not numbers:
         raise TableError(path, "a header and no rows", "at least one run")
-    columns = Columns(path, dict(zip(header, cells, strict=True)), numbers, digests)
+    columns = Columns(path, dict(zip(header, cells, strict=True)), numbers, names.digests)
     if columns.cells.pop("", None) is not None:
         columns.notes.append(f"left out, no name: column {header.index('') + 1}")
     return columns
 
 
-def _move(rows: list[list[str]], cells: list[list[str]], known: list[dict[str, str]]) -> None:
+def _move(
+    rows: list[list[str]], cells: list[list[str]], known: list[dict[str, str]]
+) -> list[list[str]]:
     """A block of rows to the ends of the columns, stripped; column by column is quicker."""
-    for texts, column, seen in zip(zip(*rows, strict=True), cells, known, strict=False):
+    moved = []
+    by_column = zip(*rows, strict=True) if rows else ((),) * len(cells)
+    for texts, column, seen in zip(by_column, cells, known, strict=True):
         stripped = [text.strip() for text in texts]
         column.extend(map(seen.setdefault, stripped, stripped))
+        moved.append(stripped)
     rows.clear()
+    return moved
 
 
 def _header(path: str, names: list[str]) -> list[str]:
     """The names of the columns: each once, and safe to print. Row numbers often have no name."""
     header = [name.strip() for name in names]
+    check_width(f"{path} line 1", len(header))
+    seen: set[str] = set()
     for at, name in enumerate(header, start=1):
         where = f"{path} line 1 column {at}"
         if not name.isprintable():
             raise TableError(where, repr(name), "a name without control characters")
-        if name in header[: at - 1]:
+        if name in seen:
             raise TableError(where, f"{name or 'no name'} again", "each name once")
+        seen.add(name)
     if len(header) < 2:
         raise TableError(path, f"one column, {listed(header)}", "columns split by comma or tab")
     return header

@@ -6,18 +6,34 @@ import json
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from forerun.errors import TableError
+
+_LONGEST = 64 << 20  # bytes of a line
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file, numbered from 1, without their ends."""
     with Path(path).open("rb") as file:
-        for at, line in enumerate(file, start=1):
-            if at == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield at, decode(f"{path} line {at}", line).rstrip("\r\n")
+        for at, line in enumerate(lines_of(path, file), start=1):
+            yield at, line.rstrip("\r\n")
+
+
+def lines_of(path: str, file: BinaryIO) -> Iterator[str]:
+    """The lines of an open UTF-8 file, with their ends and without a byte order mark."""
+    at = 0
+    while line := file.readline(_LONGEST + 1):
+        at += 1
+        where = f"{path} line {at}"
+        if len(line) > _LONGEST:
+            raise TableError(where, f"more than {_LONGEST >> 20} MiB", "a shorter line")
+        yield decode(where, line.removeprefix(b"\xef\xbb\xbf") if at == 1 else line)
+
+
+def read_json(path: str) -> Any:
+    """The JSON document that a file is."""
+    return load_json(path, "\n".join(line for _, line in read_lines(path)))
 
 
 def decode(where: str, line: bytes) -> str:
