@@ -219,3 +219,58 @@ def test_nothing_is_unpickled(lenet: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("pickle.loads", refuse)
     monkeypatch.setattr("pickle.load", refuse)
     assert len(read_runs(lenet).runs) == 4
+
+
+DEEP = "[" * 20_000 + "]" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("statements", "found"),
+    [
+        (("UPDATE trials SET datetime_start = 'yesterday'",), "yesterday"),
+        (("UPDATE trials SET state = 'LOST'",), "LOST"),
+        (("UPDATE trial_params SET distribution_json = '[]'",), ""),
+        (("UPDATE trial_params SET distribution_json = '{}'",), ""),
+        (("UPDATE trial_params SET param_value = 'big'",), ""),
+        ((f"UPDATE trial_user_attributes SET value_json = '{DEEP}'",), "Recursion"),
+        (("UPDATE trial_user_attributes SET value_json = '{'",), "JSON"),
+        (("DROP TABLE trial_params",), "tables alembic_version"),
+        (("DROP TABLE trials",), "tables alembic_version"),
+        (("CREATE VIEW more AS SELECT 1",), "view more, expected the plain tables"),
+        (
+            (
+                "ALTER TABLE trial_params RENAME TO hidden",
+                "CREATE VIEW trial_params AS WITH RECURSIVE n(x) AS"
+                " (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
+            ),
+            "view trial_params, expected the plain tables",
+        ),
+        (
+            ("CREATE TRIGGER t AFTER INSERT ON trials BEGIN SELECT 1; END",),
+            "trigger t, expected the plain tables",
+        ),
+    ],
+)
+def test_a_storage_that_was_tampered_with_is_refused(
+    lenet: Path, statements: tuple[str, ...], found: str
+) -> None:
+    connection = sqlite3.connect(lenet)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with pytest.raises(InputError) as caught:
+        read_runs(lenet)
+    assert str(caught.value).startswith(str(lenet))
+    assert found in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ['{"op_code": 4}', '{"op_code": "x"}', "[]", '{"op_code": 0}'])
+def test_a_journal_that_was_tampered_with_is_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "journal.log"
+    path.write_text(f"{line}\n{line}\n")
+    with pytest.raises(InputError) as caught:
+        read_runs(path, "optuna")
+    assert str(caught.value).startswith(f"{path}: found ")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from forerun.errors import InputError, TableError
 from forerun.factors import Kind, Space
-from forerun.importing.columns import Columns, digest, listed
+from forerun.importing.columns import Columns, check_width, digest, listed
 from forerun.importing.options import ImportOptions
 from forerun.importing.runs import Defaults, ImportedRuns, assemble
 
@@ -25,18 +25,33 @@ ABSENT = "(absent)"
 _OUTCOMES = {"COMPLETE": "ok", "FAIL": "failed", "PRUNED": "cancelled"}
 _STATUS, _STARTED = "trial:state", "trial:start"
 _PREFIX = "sqlite:///"
+# Those that hold what is read here, in every version of Optuna's storage.
+_TABLES = {
+    *("alembic_version", "version_info", "studies", "study_directions", "trials"),
+    *("trial_params", "trial_values", "trial_user_attributes"),
+}
 
 
 def read(path: str, options: ImportOptions, like: Space | None = None) -> ImportedRuns:
     """One run a trial: parameters are factors, the trial's duration is the time."""
     file = path.removeprefix(_PREFIX)
-    storage = _storage(file)
-    study, trials = _trials(file, storage, options.study)
+    try:
+        return _read(file, options, like)
+    except (InputError, OSError):
+        raise
+    except Exception as error:  # whatever Optuna, SQLAlchemy or Alembic raise on broken content
+        raise TableError(file, _first_line(error), "a storage that this Optuna can read") from None
+
+
+def _read(file: str, options: ImportOptions, like: Space | None) -> ImportedRuns:
+    study, trials = _trials(file, _storage(file), options.study)
     ended = [one for one in trials if one.state.name in _OUTCOMES]
     if not ended:
         raise TableError(file, "no trial that has ended", "at least one")
     names = list(dict.fromkeys(name for one in ended for name in one.params))
-    wanted = [one for one in names if one in (options.factors or (like and like.names) or names)]
+    check_width(file, len(names))
+    chosen = set(options.factors or (like and like.names) or names)
+    wanted = [one for one in names if one in chosen]
     columns = _columns(file, study, ended, names, wanted)
     if len(ended) < len(trials):
         columns.notes.append(f"left out, not ended yet: {len(trials) - len(ended)} trials")
@@ -59,35 +74,34 @@ def _storage(file: str) -> BaseStorage:
         raise InputError(
             f"{file}: an Optuna storage needs the optuna package: pip install 'forerun[optuna]'"
         ) from None
-    try:
-        if is_sqlite:
-            _check_tables(file)
-            url = f"{_PREFIX}file:{quote(str(Path(file).absolute()))}?mode=ro&uri=true"
-            return optuna.storages.RDBStorage(url)
-        from optuna.storages.journal import JournalFileBackend
+    if is_sqlite:
+        _check_tables(file)
+        url = f"{_PREFIX}file:{quote(str(Path(file).absolute()))}?mode=ro&uri=true"
+        return optuna.storages.RDBStorage(url)
+    from optuna.storages.journal import JournalFileBackend
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # journals were experimental in some versions
-            return optuna.storages.JournalStorage(JournalFileBackend(file))
-    except InputError:
-        raise
-    except Exception as error:  # whatever SQLAlchemy, Alembic or a broken journal raise
-        raise TableError(file, _first_line(error), "a storage that this Optuna can read") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # journals were experimental in some versions
+        return optuna.storages.JournalStorage(JournalFileBackend(file))
 
 
 def _check_tables(file: str) -> None:
     uri = f"file:{quote(str(Path(file).absolute()))}?mode=ro"
     connection = sqlite3.connect(uri, uri=True)
     try:
-        rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     except sqlite3.Error as error:
         raise TableError(file, str(error), "a SQLite file") from None
     finally:
         connection.close()
-    tables = sorted(str(name) for (name,) in rows)
+    for kind, name, sql in rows:
+        # What computes its rows may do so without end; Optuna makes plain tables only.
+        if kind not in ("table", "index") or str(sql).upper().startswith("CREATE VIRTUAL"):
+            raise TableError(file, f"{kind} {name}", "the plain tables of an Optuna storage")
+    tables = sorted(str(name) for kind, name, _ in rows if kind == "table")
     if {"command", "run", "study"} <= set(tables):
         raise TableError(file, "a forerun study", "the file of another tool")
-    if not {"studies", "trials", "version_info", "alembic_version"} <= set(tables):
+    if not set(tables) >= _TABLES:
         raise TableError(file, f"tables {listed(tables) or 'none'}", "an Optuna storage")
 
 
@@ -110,7 +124,7 @@ def _columns(
     for name in names:
         gap = ABSENT if kinds[name] == "categorical" else ""
         cells[name] = [_text(one.params.get(name, gap)) for one in complete]
-    for name, texts in _results(complete).items():
+    for name, texts in _results(file, complete).items():
         cells[_result_name(name, names)] = texts
     cells[_STATUS] = [_OUTCOMES[one.state.name] for one in complete]
     cells[_STARTED] = [_utc(one) for one in complete]
@@ -152,7 +166,7 @@ def _kind(distributions: Sequence[BaseDistribution | None]) -> Kind:
     return "categorical" if text else "numeric"
 
 
-def _results(trials: Sequence[FrozenTrial]) -> dict[str, list[str]]:
+def _results(file: str, trials: Sequence[FrozenTrial]) -> dict[str, list[str]]:
     """What may be the time: the duration, the objective values, the user's own attributes."""
     count = max((len(one.values or ()) for one in trials), default=0)
     took = [one.duration for one in trials]
@@ -160,7 +174,9 @@ def _results(trials: Sequence[FrozenTrial]) -> dict[str, list[str]]:
     for at in range(count):
         name = "value" if count == 1 else f"values:{at}"
         cells[name] = [_text(one.values[at]) if one.values else "" for one in trials]
-    for name in dict.fromkeys(key for one in trials for key in one.user_attrs):
+    attributes = dict.fromkeys(key for one in trials for key in one.user_attrs)
+    check_width(file, len(attributes))
+    for name in attributes:
         cells[f"user_attrs:{name}"] = [_text(one.user_attrs.get(name, "")) for one in trials]
     return cells
 
@@ -184,4 +200,5 @@ def _utc(trial: FrozenTrial) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    kind = type(error).__name__
+    return f"{kind} {(str(error).splitlines() or [''])[0]}".strip()
