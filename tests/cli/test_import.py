@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
 
+from forerun.errors import StudyError
+from forerun.importing import read_runs
+from forerun.importing.adding import Added, add_to_study
 from forerun.study import Study
 
 if TYPE_CHECKING:
@@ -109,6 +115,101 @@ def test_a_refusal_leaves_the_study_as_it_was(
     assert (printed.code, printed.out) == (2, "")
     assert printed.err.replace(f"{tmp_path}/", "") == f"forerun: error: {line}\n"
     assert study.read_bytes() == before
+
+
+def added(forerun: Forerun, content: str, folder: Path) -> tuple[int, int]:
+    """How many runs of a table were new, and how many were known."""
+    (folder / "runs.csv").write_text(content)
+    document = forerun("import", folder / "runs.csv", "-o", folder / "runs.db", "--json").document
+    return document["added"], document["already"]
+
+
+def test_only_what_is_new_is_added(forerun: Forerun, tmp_path: Path) -> None:
+    head, rows = "n,mode,seconds\n", ["1,a,1.5\n", "1,a,1.5\n", "2,b,3\n", "4,b,5\n"]
+    assert added(forerun, head + "".join(rows), tmp_path) == (4, 0)
+    assert added(forerun, head + "".join(reversed(rows)), tmp_path) == (0, 4)
+    assert added(forerun, head + "8,a,9\n" + "".join(rows), tmp_path) == (1, 4)
+    edited = [*rows[:2], "2,b,3.25\n", rows[3]]
+    assert added(forerun, head + "".join(edited), tmp_path) == (1, 3)
+    table = Study.open(tmp_path / "runs.db").table()
+    assert sorted(table["seconds"]) == [1.5, 1.5, 3, 3.25, 5, 9]
+
+
+@pytest.mark.parametrize(
+    ("options", "found", "stored"),
+    [
+        (("--seconds", "t", "--time-unit", "ms"), "seconds=0.0015", "seconds=1.5"),
+        (("--seconds", "other"), "seconds=7.0", "seconds=1.5"),
+        (("--seconds", "t", "--joules", "e"), "joules=9.0", "joules=(none)"),
+        (
+            ("--seconds", "t", "--status", "end"),
+            "status=failed, seconds=(none)",
+            "status=ok, seconds=1.5",
+        ),
+    ],
+)
+def test_the_same_runs_read_differently_are_refused(
+    forerun: Forerun, tmp_path: Path, options: tuple[str, ...], found: str, stored: str
+) -> None:
+    file, study = tmp_path / "runs.csv", tmp_path / "runs.db"
+    file.write_text("n,t,other,e,end\n1,1.5,7,9,1\n2,3,8,9,0\n")
+    assert forerun("import", file, "-o", study, "--factors", "n", "--seconds", "t").code == 0
+    before = study.read_bytes()
+    printed = forerun("import", file, "-o", study, *options)
+    assert printed.code == 2
+    assert printed.err == (
+        f"forerun: error: {file} line 2 and {study}: found {found}, expected {stored},"
+        " as stored; another reading of the same runs needs a new study\n"
+    )
+    assert study.read_bytes() == before
+
+
+def test_a_study_appears_with_all_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    add_all = Study.add_all
+
+    def watched(study: Study, *words: Any, **options: Any) -> int:
+        seen.append([one.suffix for one in tmp_path.iterdir()])
+        return add_all(study, *words, **options)
+
+    monkeypatch.setattr(Study, "add_all", watched)
+    found = read_runs(LENET, factors="batch")
+    assert add_to_study(tmp_path / "new.db", found) == Added(10, 0)
+    assert seen == [[".forerun"]]
+    assert [one.name for one in tmp_path.iterdir()] == ["new.db"]
+
+    def broken(*_: object, **__: object) -> int:
+        raise StudyError(f"{next(tmp_path.glob('.*'))}: found a full disk, expected space to write")
+
+    monkeypatch.setattr(Study, "add_all", broken)
+    with pytest.raises(StudyError) as caught:
+        add_to_study(tmp_path / "other.db", found)
+    assert str(caught.value) == f"{tmp_path}/other.db: found a full disk, expected space to write"
+    assert [one.name for one in tmp_path.iterdir()] == ["new.db"]
+
+
+def test_a_killed_import_leaves_no_study(tmp_path: Path) -> None:
+    code = (
+        "import os, signal\n"
+        "from forerun.importing import read_runs\n"
+        "from forerun.importing.adding import add_to_study\n"
+        "from forerun.importing.runs import ImportedTable\n"
+        "def half(self, row, made=ImportedTable._run):\n"
+        "    return made(self, row) if row < 5 else os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"found = read_runs({str(LENET)!r}, factors='batch')\n"
+        "ImportedTable._run = half\n"
+        f"add_to_study({str(tmp_path / 'new.db')!r}, found)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    assert not (tmp_path / "new.db").exists()
+    assert add_to_study(tmp_path / "new.db", read_runs(LENET, factors="batch")) == Added(10, 0)
+
+
+def test_a_file_name_that_does_not_print_is_no_obstacle(tmp_path: Path) -> None:
+    path = tmp_path / "odd\nname.csv"
+    path.write_text("n,seconds\n1,1\n2,2\n")
+    add_to_study(tmp_path / "new.db", read_runs(path))
+    assert Study.open(tmp_path / "new.db").runs()[0].source == "odd\\nname.csv line 2"
 
 
 def test_a_refusal_makes_no_study(forerun: Forerun, tmp_path: Path) -> None:

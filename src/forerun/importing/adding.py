@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 import pandas as pd
 
@@ -11,6 +14,9 @@ from forerun.errors import StudyError
 from forerun.factors import Factor, Space
 from forerun.importing.runs import ImportedRuns
 from forerun.study import Study
+
+_MOST = 200_000  # runs of a study that are compared; more would take too much memory
+_ADVICE = "as stored; another reading of the same runs needs a new study"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +28,68 @@ class Added:
 
 
 def add_to_study(path: str | Path, imported: ImportedRuns) -> Added:
-    """Add the runs in one transaction; those of an import that was done before are not doubled."""
+    """Add the runs in one transaction; those of an import that was done before are not doubled.
+
+    A new study appears with all its runs or not at all. A run that the study has already must be
+    read as it was then: other options would silently have no effect.
+    """
     path = Path(path)
-    known = Study.open(path) if path.exists() else Study.open_or_create(path, imported.space)
-    with known as study:
-        added = study.add_all(
-            imported.runs, widen=lambda old: _merged(str(path), old, imported.space)
-        )
+    if path.exists() or not _create(path, imported):
+        with Study.open(path) as study:
+            _merged(str(path), study.space, imported.space)
+            _check_known(study, imported)
+            added = study.add_all(
+                imported.runs, widen=lambda old: _merged(str(path), old, imported.space)
+            )
+    else:
+        added = len(Study.open(path))
     return Added(added, len(imported.runs) - added)
+
+
+def _create(path: Path, imported: ImportedRuns) -> bool:
+    """Make a study with all the runs; False if another process made one meanwhile."""
+    if not path.parent.is_dir():
+        raise StudyError(str(path), "no such directory", "a directory to write the study to")
+    unfinished = path.with_name(f".{uuid4().hex}.forerun")
+    try:
+        Study.create(unfinished, imported.space).add_all(imported.runs)
+        os.link(unfinished, path)  # unlike a renaming, this never replaces a file
+    except FileExistsError:
+        return False
+    except StudyError as error:
+        raise StudyError(str(error).replace(str(unfinished), str(path))) from None
+    except OSError:  # a file system without hard links
+        if path.exists():
+            return False
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return True
+
+
+def _check_known(study: Study, imported: ImportedRuns) -> None:
+    """StudyError if a run that the study has already was read differently now."""
+    if not 0 < len(study) <= _MOST:
+        return
+    rows = {uid: row for row, uid in enumerate(imported.runs.uids())}
+    for old in study.runs():
+        if old.uid not in rows:
+            continue
+        new = imported.runs[rows[old.uid]]
+        now = {**new.point, "status": new.status, **new.measures}
+        then = {**old.point, "status": old.status, **old.measures}
+        if now != then:
+            names = [name for name in {**then, **now} if now.get(name) != then.get(name)]
+            raise StudyError(
+                f"{imported.runs.place(rows[old.uid])} and {study.path}",
+                _shown(now, names),
+                f"{_shown(then, names)}, {_ADVICE}",
+            )
+
+
+def _shown(values: Mapping[str, object], names: list[str]) -> str:
+    """The values that differ, a few of many."""
+    return ", ".join(f"{name}={values.get(name, '(none)')}" for name in names[:3])
 
 
 def _merged(path: str, old: Space, new: Space) -> Space:
