@@ -96,3 +96,10 @@ def test_an_explanation_as_tables(fitted_study: Study) -> None:
     assert set(levels["factor"]) == {"activation", "optimiser"}
     constants = tables.constants(explanation)
     assert (constants["low"] <= constants["high"]).all()
+
+
+def test_a_curve_stays_finite() -> None:
+    assert tables.curve_values(pd.Series([1e300, 9e307]))[-1] == pytest.approx(1e308)
+    values = tables.curve_values(pd.Series([1e300, 1.5e308]))
+    assert np.isfinite(values).all()
+    assert values[-1] == pytest.approx(1.5e308)

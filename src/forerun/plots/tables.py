@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MANY = 1000  # above so many runs one split stands for the cross-validation
 MOST = 20_000  # no more runs than this are used to judge the model, for the time it takes
 DRAWN = 1500  # no figure draws more runs than this: the page has to stay light
+LARGEST = 1e308  # about the largest float: no curve goes on beyond it
 BEYOND = 2.0  # curves go on to this multiple of the largest measured value
 
 
@@ -175,7 +176,7 @@ def drawn(rows: pd.DataFrame, limit: int = DRAWN) -> pd.DataFrame:
 def curve_values(column: pd.Series[float], steps: int = 61) -> np.ndarray:
     """Where a curve is drawn: over what was measured and on to `BEYOND` times the largest value."""
     low, high = float(column.min()), float(column.max())
-    end = high * BEYOND if high > 0 else high
+    end = min(high * BEYOND, max(high, LARGEST)) if high > 0 else high
     whole = bool((column == column.round()).all())
     if whole and end - low < steps:
         return np.arange(low, end + 1)
