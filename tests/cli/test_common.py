@@ -1,6 +1,7 @@
 import json
 import os
 import resource
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -12,7 +13,8 @@ import typer
 from forerun.cli import main
 from forerun.cli.common import guarded, print_json, shown, table, target_of
 from forerun.errors import DataWarning, InputError
-from forerun.study import Study
+from forerun.factors import Factor, Point, Space
+from forerun.study import Run, Study
 
 
 def raising(error: BaseException) -> int:
@@ -160,3 +162,66 @@ def test_the_help_needs_no_slow_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_results_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.text import Text
+
+    from forerun.cli.common import results
+
+    made = table("name")
+    made.add_row("\x1b]0;cell\x07")
+    for printed in ("a\x1b[2J\nb\x9b1m", Text("\x1b[31mtext\u202e"), made):
+        results().print(printed)
+    out = capsys.readouterr().out
+    assert out.startswith("a\\x1b[2J\nb\\x9b1m\n\\x1b[31mtext\\u202e\n")
+    assert "\\x1b]0;" in out
+    assert all(character.isprintable() or character == "\n" for character in out)
+
+
+def test_json_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"status": "\x1b[2J \x9b1m \u202e \udcff µ"}
+    print_json(document)
+    out = capsys.readouterr().out
+    assert out == '{\n  "status": "\\u001b[2J \\u009b1m \\u202e \\udcff µ"\n}\n'
+    assert json.loads(out) == document
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_reads_nothing_is_no_error(lenet_study: Study, options: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "forerun", "show", str(lenet_study.path), *options]
+    done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("verb", ["fit", "explain", "predict", "suggest", "report"])
+def test_one_run_is_too_few_and_the_study_is_named(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = Study.create(tmp_path / "one.db", Space([Factor("batch")]))
+    study.add(Run(Point({"batch": 16}), {"seconds": 1.0}))
+    assert main([verb, str(study.path)]) == 2
+    line = f"forerun: error: {study.path}: found 1 run, expected at least 2\n"
+    assert capsys.readouterr() == ("", line)
+    assert main(["show", str(study.path)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{study.path}: 1 run (1 ok)\n")
+    assert "noise: unknown, the one point was not run twice" in out
+
+
+@pytest.mark.parametrize("verb", ["show", "fit", "explain", "predict", "suggest", "report"])
+def test_a_damaged_study_is_wrong_input(
+    verb: str, lenet_study: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = sqlite3.connect(lenet_study.path)
+    db.execute("UPDATE run SET measures = '{\"seconds\": NaN}' WHERE id = 2")
+    db.commit()
+    db.close()
+    assert main([verb, str(lenet_study.path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"forerun: error: {lenet_study.path}: found a damaged run 2 (")
+    assert err.count("\n") == 1

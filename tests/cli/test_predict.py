@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from forerun.factors import Factor, Point, Space
 from forerun.modelling.kept import model_of
-from forerun.study import Study
+from forerun.study import Run, Study
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Forerun
@@ -113,3 +115,30 @@ def test_a_study_without_a_model_is_fitted_first(forerun: Forerun, fitted_study:
     assert "no model yet: fitting seconds first" in done.err
     assert fresh.model_document() is not None
     assert forerun("predict", fresh.path, *options()).err == ""
+
+
+def test_what_ran_out_of_memory_is_a_caution(forerun: Forerun, fitted_study: Study) -> None:
+    point = fitted_study.space.point({**POINT, "batch": 4096})
+    fitted_study.add(Run(point, status="out_of_memory"))
+    caution = "runs like this one ran out of memory: it may not run at all"
+    one = forerun("predict", fitted_study.path, *options(batch=4096))
+    assert f"forerun: warning: {caution}\n" in one.err
+    near, far = forerun("predict", fitted_study.path, *options(batch="64,4096"), "--json").document[
+        "points"
+    ]
+    assert (near["feasible"], near["cautions"]) == (True, [])
+    assert (far["feasible"], far["cautions"][0]) == (False, caution)
+    rows = forerun("predict", fitted_study.path, *options(batch="64,4096"))
+    assert rows.out.count("may run") == 1
+    assert rows.err.count(caution) == 1
+
+
+def test_a_factor_that_never_varied_takes_its_own_value(forerun: Forerun, tmp_path: Path) -> None:
+    study = Study.create(
+        tmp_path / "runs.db", Space([Factor("batch"), Factor("host", "categorical")])
+    )
+    study.add_all(Run(Point({"batch": 2**i, "host": "a"}), {"seconds": 2.0**i}) for i in range(8))
+    words = ("predict", study.path, "-f", "batch=16", "--json")
+    given, left = forerun(*words, "-f", "host=a"), forerun(*words)
+    assert given.document == left.document
+    assert given.document["points"][0]["point"] == {"batch": 16, "host": "a"}

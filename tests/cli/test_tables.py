@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from forerun.cli.tables import effect, error, formula_lines, span, words, wrapped
@@ -42,6 +44,8 @@ def test_the_effect_of_a_factor() -> None:
     levels = {"relu": 1.0, "tanh": 1.25, "gelu": 0.5}
     each = FactorEffect("act", "categorical", "intrinsic", 0.5, None, None, None, levels)
     assert effect(each) == "gelu × 0.5, relu × 1, tanh × 1.25"
+    many = replace(each, levels={name: float(i) for i, name in enumerate("abcdef", start=1)})
+    assert effect(many) == "a × 1, b × 2, …, e × 5, f × 6"
 
 
 def test_a_point_in_words() -> None:

@@ -39,6 +39,7 @@ Target = Annotated[
     typer.Option("--target", metavar="NAME", help="The measured column: seconds, memory, joules …"),
 ]
 
+_FEWEST = 2  # runs that a model can be fitted to
 _TARGET_NAMES = {"memory": "memory_bytes", "time": "seconds", "energy": "joules"}
 
 
@@ -50,7 +51,9 @@ def guarded(call: Callable[[], int | None]) -> int:
         warnings.simplefilter("always", ForerunWarning)
         warnings.simplefilter("ignore", ExtrapolationWarning)  # verbs print the cautions themselves
         try:
-            return call() or OK
+            code = call() or OK
+            sys.stdout.flush()  # here, where a reader that has left is no failure
+            return code
         except InputError as error:
             return _failed(error, str(error), BAD_INPUT)
         except typer.TyperException as error:
@@ -58,9 +61,11 @@ def guarded(call: Callable[[], int | None]) -> int:
         except (KeyboardInterrupt, typer.Abort):
             return _failed(None, "interrupted", INTERRUPTED)
         except BrokenPipeError:
-            # The reader, `head` for example, has what it wants: not a failure of ours to report.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FAILED
+            return _unread()
+        except SystemExit as error:  # what Rich and Typer make of a broken pipe
+            if isinstance(error.__context__, BrokenPipeError):
+                return _unread()
+            raise
         except OSError as error:
             named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             return _failed(error, named, BAD_INPUT if error.filename else FAILED)
@@ -70,10 +75,10 @@ def guarded(call: Callable[[], int | None]) -> int:
 
 
 def results() -> Console:
-    """Where results go. Names and values in them come from outside, so no markup is read."""
-    from rich.console import Console
+    """Where results go. Names and values come from outside: neither markup nor control is read."""
+    from forerun.cli.console import SafeConsole
 
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return SafeConsole(markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def note(text: str) -> None:
@@ -101,7 +106,10 @@ def warn(text: str) -> None:
 
 def print_json(document: Mapping[str, Any] | list[Any]) -> None:
     """One JSON document on standard output; never NaN, which JSON does not have."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    # What JSON allows in a text but a terminal might obey is written as JSON's own escape.
+    safe = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write(f"{safe}\n")
 
 
 def table(*columns: str, numeric: Iterable[str] = (), title: str | None = None) -> Table:
@@ -126,6 +134,11 @@ def shown(value: object) -> str:
     return one_line(str(value))
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def target_of(study: Study, name: str) -> str:
     """The measured column that the user means by `name`; `memory` is short for `memory_bytes`."""
     known = study.targets()
@@ -135,6 +148,15 @@ def target_of(study: Study, name: str) -> str:
     raise InputError(
         f"{study.path}: --target", name, f"one of {', '.join(known) or '(no runs yet)'}"
     )
+
+
+def fittable(study: Study, name: str) -> str:
+    """As `target_of`; InputError, which names the study, where there is nothing to fit it to."""
+    target = target_of(study, name)
+    runs = len(study.table(target))
+    if runs < _FEWEST:
+        raise InputError(str(study.path), counted(runs, "run"), f"at least {_FEWEST}")
+    return target
 
 
 def study_model(study: Study, target: str) -> KeptModel:
@@ -158,6 +180,12 @@ def _stderr(text: str, style: str) -> None:
     Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True).print(
         shown(text), style=style
     )
+
+
+def _unread() -> int:
+    """The reader, `head` for example, has what it wants: not a failure of ours to report."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK
 
 
 def _failed(error: BaseException | None, text: str, code: int) -> int:

@@ -8,12 +8,12 @@ from forerun.cli.common import (
     Json,
     StudyPath,
     Target,
+    fittable,
     print_json,
     results,
     shown,
     study_model,
     table,
-    target_of,
 )
 from forerun.quantities import amount, number, percent, unit_of
 
@@ -29,7 +29,7 @@ def explain(study: StudyPath, target: Target = "seconds", json: Json = False) ->
     from forerun.study import Study
 
     with Study.open(study) as opened:
-        column = target_of(opened, target)
+        column = fittable(opened, target)
         explanation = study_model(opened, column).model.explain()
     if json:
         print_json({"study": str(study), "target": column, **explanation.to_dict()})

@@ -11,10 +11,12 @@ from forerun.cli.common import (
     Json,
     StudyPath,
     Target,
+    counted,
+    fittable,
     note,
     print_json,
     results,
-    target_of,
+    shown,
     working,
 )
 from forerun.errors import InputError
@@ -57,7 +59,7 @@ def fit(
 
     weight = _strength(strength)
     with Study.open(study) as opened:
-        column = target_of(opened, target)
+        column = fittable(opened, target)
         from forerun.modelling.kept import fit_kept  # late: a wrong study is refused at once
 
         settings: dict[str, Any] = {
@@ -101,7 +103,8 @@ def _print_formula(study: Study, fitted: KeptModel) -> None:
     from forerun.cli.tables import formula_lines
 
     to = results()
-    to.print(f"{study.path}: {fitted.runs} runs, {len(study.space)} factors\n", style="bold")
+    runs, factors = counted(fitted.runs, "run"), counted(len(study.space), "factor")
+    to.print(f"{shown(study.path)}: {runs}, {factors}\n", style="bold")
     to.print(formula_lines(fitted.model.formula(), to.width))
 
 
@@ -117,8 +120,8 @@ def _print_rest(study: Study, fitted: KeptModel) -> None:
         to.print(f"Repeats of a point spread by {percent(spread)}: noise, or a factor is missing.")
     to.print(effects(fitted.model.explain(), fitted.target, to.width, most=8))
     for line in fitted.model.notes_:
-        to.print(f"note: {line}")
-    to.print(f"\nnext: {next_predict(study, fitted.target)}", soft_wrap=True)
+        to.print(f"note: {shown(line)}")
+    to.print(f"\nnext: {shown(next_predict(study, fitted.target))}", soft_wrap=True)
 
 
 def _strength(text: str) -> float | str:

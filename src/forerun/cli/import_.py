@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forerun.cli.common import Json, note, print_json, results, shown
+from forerun.cli.common import Json, counted, note, print_json, results, shown
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
@@ -205,9 +205,10 @@ def _print(document: dict[str, Any]) -> None:
     from forerun.cli.factor_table import factor_table
 
     to = results()
-    already = f", {document['already']} were there already" if document["already"] else ""
+    were = "was" if document["already"] == 1 else "were"
+    already = f", {document['already']} {were} there already" if document["already"] else ""
     failed = f"; {document['failed']} of the file's runs failed" if document["failed"] else ""
-    count = f"{document['added']} runs added{already}{failed}"
+    count = f"{counted(document['added'], 'run')} added{already}{failed}"
     # Lines that somebody may copy are not broken.
     to.print(f"{shown(document['study'])}: {count}", soft_wrap=True)
     to.print(f"measured: {shown(', '.join(document['measures']))}", soft_wrap=True)

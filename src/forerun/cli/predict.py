@@ -13,12 +13,12 @@ from forerun.cli.common import (
     Json,
     StudyPath,
     Target,
+    fittable,
     print_json,
     results,
     shown,
     study_model,
     table,
-    target_of,
     warn,
 )
 from forerun.errors import InputError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from forerun.study import Study
 
 _MOST = 10_000  # combinations of one call
+_NO_MEMORY = "runs like this one ran out of memory: it may not run at all"
 _CAUTIONS = 8  # different warnings below a table
 
 
@@ -62,7 +63,7 @@ def predict(
     if not 0 < coverage < 1:
         raise InputError("--coverage", coverage, "a share between 0 and 1, such as 0.9")
     with Study.open(study) as opened:
-        column = target_of(opened, target)
+        column = fittable(opened, target)
         points = chosen_points(opened, column, factors or [])
         answer = predictions(study_model(opened, column).model, points, coverage)
     if json:
@@ -118,7 +119,7 @@ def predictions(
             "high": float(top),
             "formula": float(formula),
             "feasible": bool(feasible),
-            "cautions": model.cautions(points.iloc[[row]]),
+            "cautions": ([] if feasible else [_NO_MEMORY]) + model.cautions(points.iloc[[row]]),
         }
         for row, (point, predicted, bottom, top, formula, feasible) in enumerate(columns)
     ]
@@ -132,7 +133,8 @@ def _values(study: Study, seen: pd.DataFrame, given: Sequence[str]) -> dict[str,
         if not equals:
             raise InputError("-f", text, "NAME=VALUES, such as batch=512")
         if name not in study.space:
-            raise InputError("-f", name, f"one of {', '.join(study.space.names)}")
+            known = f"one of {', '.join(study.space.names)}, the study's factors"
+            raise InputError("-f", name, f"{known} (import leaves out what never changes)")
         if name in asked:
             raise InputError("-f", f"{name} twice", "each factor once")
         asked[name] = _listed(study.space[name], text, listed)
@@ -170,8 +172,6 @@ def _print_one(answer: dict[str, Any], target: str, coverage: float) -> None:
     held = between(answer["low"], answer["high"], target, unit)
     to.print(f"   {percent(coverage)} of such runs: {held}")
     to.print(f"formula alone: {amount(answer['formula'], target, unit)}", style="dim")
-    if not answer["feasible"]:
-        warn("a smaller run than this one ran out of memory: it may not run at all")
     for line in answer["cautions"]:
         warn(line)
 
@@ -192,7 +192,7 @@ def _print_table(
     )
     for answer in answers:
         marks = [] if answer["feasible"] else ["may run out of memory"]
-        marks += ["extrapolates"] if answer["cautions"] else []
+        marks += ["extrapolates"] if set(answer["cautions"]) - {_NO_MEMORY} else []
         made.add_row(
             *(shown(answer["point"][name]) for name in varied),
             amount(answer["predicted"], target, unit),

@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from forerun.cli.common import Json, StudyPath, Target, print_json, results, target_of, working
+from forerun.cli.common import (
+    Json,
+    StudyPath,
+    Target,
+    fittable,
+    print_json,
+    results,
+    shown,
+    working,
+)
 
 
 def report(
@@ -37,7 +46,7 @@ def report(
     from forerun.study import Study
 
     with Study.open(study) as opened:
-        column = target_of(opened, target)
+        column = fittable(opened, target)
         page = output or _beside(study)
         check_page(page, study)  # at once, not after the fit
         from forerun.report import gather, write_figures, write_page  # late: it takes its time
@@ -57,9 +66,9 @@ def report(
         )
         return
     to = results()
-    to.print(str(page), soft_wrap=True)
+    to.print(shown(page), soft_wrap=True)
     for file in files:
-        to.print(str(file), soft_wrap=True)
+        to.print(shown(file), soft_wrap=True)
 
 
 def _beside(study: Path) -> Path:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from forerun.cli.common import Json, StudyPath, print_json, results, shown, table
+from forerun.cli.common import Json, StudyPath, counted, print_json, results, shown, table
 from forerun.quantities import amount, between, percent, unit_of
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def _print(document: Mapping[str, Any]) -> None:
 
     to = results()
     counts = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in document["status"].items())
-    to.print(f"{shown(document['study'])}: {document['runs']} runs ({counts})\n", soft_wrap=True)
+    runs = counted(document["runs"], "run")
+    to.print(f"{shown(document['study'])}: {runs} ({counts})\n", soft_wrap=True)
     for name, text in document["commands"].items():
         to.print(f"{shown(' '.join(('command', name)).strip())}: {shown(text)}", soft_wrap=True)
     to.print(factor_table(document["factors"]))
@@ -161,7 +162,9 @@ def _measures(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def _noise_line(noise: Mapping[str, Any]) -> str:
     if noise["median"] is None:
-        return f"noise: unknown, none of the {noise['points']} points was run twice"
+        one = noise["points"] == 1
+        points = "the one point was not" if one else f"none of the {noise['points']} points was"
+        return f"noise: unknown, {points} run twice"
     points = f"median of the {noise['repeated']} of {noise['points']} points that have repeats"
     spread, high = percent(noise["median"]), percent(noise["high"])
     hint = "; is a factor missing?" if noise["high"] > _LARGE_SPREAD else ""
@@ -178,9 +181,9 @@ def _points(rows: Sequence[Mapping[str, Any]], title: str, target: str) -> Table
 def _failed(rows: Sequence[Mapping[str, Any]]) -> Table:
     made = table("failed", "runs", "", numeric=("runs",))
     for row in rows[:_FAILURES]:
-        made.add_row(row["status"].replace("_", " "), str(row["runs"]), _words(row["point"]))
+        made.add_row(shown(row["status"].replace("_", " ")), str(row["runs"]), _words(row["point"]))
     if len(rows) > _FAILURES:
-        made.add_row("", "", f"and {len(rows) - _FAILURES} more points")
+        made.add_row("", "", f"and {counted(len(rows) - _FAILURES, 'more point')}")
     return made
 
 

@@ -10,10 +10,11 @@ from forerun.cli.common import (
     Json,
     StudyPath,
     Target,
+    counted,
+    fittable,
     print_json,
     results,
     table,
-    target_of,
     working,
 )
 from forerun.errors import InputError
@@ -41,7 +42,7 @@ def suggest(
     if budget is not None and not 0 < budget < float("inf"):
         raise InputError("--budget", budget, "a positive number of seconds")
     with Study.open(study) as opened:
-        column = target_of(opened, target)
+        column = fittable(opened, target)
         from forerun.modelling.suggest import suggest as suggestions  # late: it takes its time
 
         with working("looking for the most telling runs"):
@@ -71,4 +72,4 @@ def suggest(
     to = results()
     to.print(made)
     together = f", about {seconds(total)} together" if total else ""
-    to.print(f"{len(found)} runs{together}")
+    to.print(f"{counted(len(found), 'run')}{together}")

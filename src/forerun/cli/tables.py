@@ -78,9 +78,8 @@ def effect(factor: FactorEffect) -> str:
     if not factor.levels:
         return ""
     ranked = sorted(factor.levels.items(), key=lambda item: item[1])
-    if len(ranked) > 4:
-        ranked = [*ranked[:2], *ranked[-2:]]
-    return ", ".join(f"{shown(level)} × {number(times)}" for level, times in ranked)
+    listed = [f"{shown(level)} × {number(times)}" for level, times in ranked]
+    return ", ".join(listed if len(listed) <= 4 else [*listed[:2], "…", *listed[-2:]])
 
 
 def next_predict(study: Study, target: str) -> str:
