@@ -20,7 +20,7 @@ BASE = STUDY | {"infrastructure"}
 MODELLING = BASE | {"importing", "modelling"}
 MEASURING = MODELLING | {"jobs", "measuring", "splitting"}
 PLANNING = MEASURING | {"planning", "deploying"}
-DRAWING = PLANNING | {"plots", "report"}
+DRAWING = PLANNING | {"_outputs", "plots", "report"}
 
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -32,6 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "_run": FACTORS,
     "_rows": FACTORS | {"_run"},
     "_store": {"errors"},
+    "_outputs": {"errors"},
     "study": STUDY,
     "infrastructure": STUDY,
     # These three know nothing of each other.
@@ -42,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "splitting": BASE | {"modelling"},
     "planning": MEASURING,
     "deploying": MEASURING | {"planning"},
-    "plots": PLANNING,
+    "plots": PLANNING | {"_outputs"},
     "report": DRAWING,
     # Nothing imports these.
     "cli": DRAWING,
