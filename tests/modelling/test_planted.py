@@ -141,3 +141,15 @@ def test_more_work_takes_longer_and_more_workers_help_where_they_did() -> None:
     by_workers = model.predict(pd.DataFrame({"batch": 128, "workers": np.arange(1, 17)}))
     assert (np.diff(by_batch) > 0).all()
     assert (np.diff(by_workers) < 0).all()
+
+
+@pytest.mark.parametrize("latency", [0.02, 0.05, 0.1])
+@pytest.mark.filterwarnings("ignore::forerun.errors.ExtrapolationWarning")
+def test_a_time_that_rose_before_the_edge_goes_on_rising(latency: float) -> None:
+    table = grid(batch=[64, 128, 256], workers=[1, 2, 4, 8, 16, 32, 64, 128])
+    model = PerformanceModel().fit(table, noisy(scaling(table, latency)))
+    more = pd.DataFrame({"batch": 128, "workers": [128, 192, 256, 384]})
+    assert (np.diff(model.predict(more)) > 0).all()
+    low, high = model.predict_interval(more)
+    assert (low <= scaling(more, latency)).all()
+    assert (high >= scaling(more, latency)).all()

@@ -30,7 +30,7 @@ from forerun.modelling.correction import (
 )
 from forerun.modelling.expression import Design, Phases
 from forerun.modelling.intervals import GROWTH, Intervals
-from forerun.modelling.phases import Data, Kind, again, several, simple, single
+from forerun.modelling.phases import Data, Kind, again, several, simple, single, turns
 from forerun.modelling.terms import tidy
 
 FORMULA_ROWS = 20_000  # runs that a formula is fitted to; more would not change its digits
@@ -196,6 +196,9 @@ def fit_auto(table: pd.DataFrame, target: Array, seed: int = 0, workers: int = 1
         )
         checks = cross_validate(data, place, formulas, scales, random, pool.map)
     weights, outer = weigh(checks), furthest(checks, len(columns.numeric))
+    other = 1 + int(np.argmax(weights[1:3]))  # of those with several terms
+    turned = turns(data, members[0].formula, members[other].formula)
+    outer = np.where(turned & (outer == 0), other, outer)
     noise = np.array([member.correction.noise for member in members])
     kind = choose(checks)
     formula = tidy(formulas[kind], design)
@@ -306,7 +309,7 @@ def cross_validate(
             excess,
         )
 
-    return list(each(check, parts))
+    return [one for one in each(check, parts) if len(one.target)]
 
 
 def known_levels(codes: Codes, learnt: Mask) -> Mask:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.optimize import nnls
 
-from forerun.modelling.columns import Array, Codes
+from forerun.modelling.columns import Array, Codes, Mask
 from forerun.modelling.expression import (
     Design,
     Phases,
@@ -31,6 +31,8 @@ Kind = Literal["single", "simple", "double", "triple"]
 SCALE = 1.0  # prior standard deviation of an exponent
 MOST_PRODUCTS = 800  # candidate simple terms
 SIMPLE_ROWS = 3_000  # runs that they are chosen on
+FEWEST_TO_TURN = 4  # distinct values of a number, below which a turn is not looked for
+MUCH_CLOSER = 0.5
 LARGEST_LOG = 150.0  # the square of a ratio of two such numbers is still a float
 
 
@@ -177,6 +179,26 @@ def products(slopes: Array) -> Array:
             (0.0, choices[weakest][-1]) if sizes[weakest] == 3 else (float(slopes[weakest]),)
         )
     return np.array(list(itertools.product(*choices)))
+
+
+def turns(data: Data, one: Phases, several_: Phases) -> Mask:
+    """For each number: whether its largest values go against the single term, as several terms say.
+
+    Such as the workers of a job whose communication outgrows what they save. The several terms
+    have to be much closer to the times of these runs.
+    """
+    off, off_ = data.target - data.logs(one), data.target - data.logs(several_)
+    shares = log_sum(data.phi, several_.theta)[1]
+    numbers, powers = data.phi[:, data.design.powers], data.design.powers
+    found = np.zeros(numbers.shape[1], bool)
+    for place, values in enumerate(numbers.T):
+        distinct = np.unique(values)
+        top = values >= distinct[-max(len(distinct) // 4, 1)]
+        slope, slope_ = one.theta[0, powers][place], several_.theta[:, powers][:, place]
+        against = float((shares[top] @ slope_).mean()) * slope < 0
+        closer = np.abs(off_[top]).mean() < MUCH_CLOSER * np.abs(off[top]).mean()
+        found[place] = len(distinct) >= FEWEST_TO_TURN and against and closer
+    return found
 
 
 def no_levels(data: Data) -> tuple[Array, ...]:
