@@ -227,7 +227,7 @@ def cautions(points: dict[str, Any], **roles: str) -> list[str]:
     )
     inside = {"batch": 32, "dropout": 0.1, "gpus": 1, "nodes": 1, "seed": 2}
     table = pd.DataFrame({**inside, **points}, index=[0, 1])
-    return cautions_on(table, Columns.measured(measured), roles)
+    return cautions_on(table, Columns.measured(measured), roles, measured)
 
 
 def test_points_outside_are_cautioned_of_one_line_a_factor() -> None:

@@ -66,15 +66,16 @@ def fitted_free() -> PerformanceModel:
 
 
 def test_a_level_that_always_failed_is_infeasible_but_cannot_be_predicted() -> None:
-    points = grid(network=["small", "large"], batch=[16, 32, 64])
-    model = fitted(points, (points.network == "small").to_numpy())
-    assert model.feasible(points).tolist() == [True] * 3 + [False] * 3
+    points = grid(network=["small", "tiny", "large"], batch=[16, 32, 64])
+    model = fitted(points, (points.network != "large").to_numpy())
+    assert model.feasible(points).tolist() == [True] * 6 + [False] * 3
     with pytest.raises(LevelError):
         model.predict(points)
     with pytest.raises(LevelError) as error:
         model.feasible(points.assign(network="medium"))
     assert str(error.value) == (
-        "factor 'network': found 'medium', expected one of the 2 measured levels: large, small"
+        "factor 'network': found 'medium', expected one of the 3 measured levels: large, small,"
+        " tiny"
     )
 
 

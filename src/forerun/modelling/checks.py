@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from forerun.errors import InputError
-from forerun.modelling.columns import Array, Column, Columns, as_levels, finite_numbers
+from forerun.modelling.columns import Array, Column, Columns, as_levels, finite_numbers, is_number
 
 RUNS_A_FACTOR = 4  # fewer make the constants a guess
 MANY_LEVELS = 100
@@ -72,9 +72,11 @@ def _together(first: Column, second: Column) -> str:
     )
 
 
-def cautions_on(table: pd.DataFrame, columns: Columns, roles: Mapping[str, str]) -> list[str]:
+def cautions_on(
+    table: pd.DataFrame, columns: Columns, roles: Mapping[str, str], measured: pd.DataFrame
+) -> list[str]:
     """Where points lie outside what was measured: which factor, and how far. One line each."""
-    found = []
+    found = _crowded(table, roles, measured)
     for column in columns.all:
         if column.kind == "levels":
             other = sorted(set(as_levels(table[column.name])) - set(column.levels))
@@ -98,6 +100,21 @@ def cautions_on(table: pd.DataFrame, columns: Columns, roles: Mapping[str, str])
         if (values < column.low).any():
             found.append(_outside(column, float(values.min()), column.low, "smallest"))
     return found
+
+
+def _crowded(table: pd.DataFrame, roles: Mapping[str, str], measured: pd.DataFrame) -> list[str]:
+    """More workers on a node than any measured run had: each alone may be within its range."""
+    names = {role: name for name, role in roles.items() if role in ("nodes", "workers")}
+    if len(names) < 2 or not all(is_number(measured[name]) for name in names.values()):
+        return []
+    workers, nodes = names["workers"], names["nodes"]
+    if measured[nodes].max() <= 1:
+        return []  # its own caution says more
+    most = float((measured[workers] / measured[nodes]).max())
+    asked = float((table[workers].astype(float) / table[nodes].astype(float)).max())
+    if not asked > most * (1 + 1e-9):
+        return []
+    return [f"{asked:g} {workers} for each of {nodes} were never measured: at most {most:g}"]
 
 
 def _outside(column: Column, value: float, edge: float, which: str) -> str:

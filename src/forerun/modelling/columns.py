@@ -111,7 +111,8 @@ class Columns:
                 total += (as_levels(table[column.name]) != column.levels[0]).to_numpy()
             elif column.constant:
                 values = finite_numbers(column.name, table[column.name])
-                ratio = np.abs(np.log(np.abs(values / column.low))) if column.low else np.inf
+                with np.errstate(divide="ignore"):  # of 0: as far as can be
+                    ratio = np.abs(np.log(np.abs(values)) - np.log(abs(column.low)))
                 total += np.where(values == column.low, 0.0, np.minimum(ratio, 1e3))
         return total
 

@@ -215,7 +215,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             return cls._restored(document)
         except KeyError as error:
             raise InputError(where, f"no {error.args[0]!r}", "a saved model") from None
-        except (AttributeError, IndexError, TypeError, ValueError):
+        except (ArithmeticError, AttributeError, IndexError, RecursionError, TypeError, ValueError):
             raise InputError(where, "a damaged model", "a saved model") from None
 
     @classmethod
@@ -229,7 +229,19 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         model.n_features_in_ = len(document["names"])
         if document["named"]:
             model.feature_names_in_ = np.array(document["names"], dtype=object)
+        model._try()
         return model
+
+    def _try(self) -> None:
+        """Ask a restored model something that it knows: a damaged one has no finite answer."""
+        known = pd.DataFrame(self.runs_["factors"]).iloc[:3]
+        fitted = self.model_
+        answers = [fitted.log_time(known), fitted.log_formula(known)]
+        answers += [fitted.intervals.scores, fitted.intervals.growth, self.runs_["target"]]
+        if not all(np.isfinite(np.asarray(answer, float)).all() for answer in answers):
+            raise ValueError("a number that is not finite")
+        self.formula()
+        dict(self.roles_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file, whole or not at all."""
@@ -298,7 +310,8 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise InputError("intrinsic and extrinsic", sorted(twice)[0], "each factor in one only")
 
     def _cautions(self, table: pd.DataFrame) -> list[str]:
-        return cautions_on(table, self.model_.columns, self.roles_)
+        measured = pd.DataFrame(self.runs_["factors"])
+        return cautions_on(table, self.model_.columns, self.roles_, measured)
 
     def _listed(self, scope: str) -> list[str]:
         names = getattr(self, scope)

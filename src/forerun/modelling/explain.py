@@ -143,7 +143,7 @@ def _moved(model: PerformanceModel, table: pd.DataFrame, name: str) -> float:
     before, total = model.model_.log_time(some), 0.0
     random = np.random.default_rng(0)
     for _ in range(4):
-        shuffled = some.assign(**{name: some[name].to_numpy()[random.permutation(len(some))]})
+        shuffled = _with(some, name, some[name].to_numpy()[random.permutation(len(some))])
         total += float(np.mean((model.model_.log_time(shuffled) - before) ** 2)) / 8
     return total
 
@@ -152,7 +152,7 @@ def _elasticity(model: PerformanceModel, table: pd.DataFrame, column: Column) ->
     """Mean slope of the formula, d log t / d log x."""
     some = table.iloc[:300]
     values = some[column.name].to_numpy(float)
-    up, down = (some.assign(**{column.name: values * f}) for f in (1.01, 1 / 1.01))
+    up, down = (_with(some, column.name, values * f) for f in (1.01, 1 / 1.01))
     change = model.model_.log_formula(up) - model.model_.log_formula(down)
     return float(np.mean(change) / (2 * np.log(1.01)))
 
@@ -164,9 +164,16 @@ def _levels(model: PerformanceModel, table: pd.DataFrame, column: Column) -> dic
     """
     some = table.iloc[:100]
     levels: tuple[str | float, ...] = column.levels[:200] or (column.low, column.high)
-    logs = [float(model.model_.log_time(some.assign(**{column.name: v})).mean()) for v in levels]
+    logs = [float(model.model_.log_time(_with(some, column.name, v)).mean()) for v in levels]
     names = [v if isinstance(v, str) else f"{v:g}" for v in levels]
     return {v: float(np.exp(one - np.mean(logs))) for v, one in zip(names, logs, strict=True)}
+
+
+def _with(table: pd.DataFrame, name: str, values: Any) -> pd.DataFrame:
+    """A copy with one column replaced; `assign` would take no factor called `self`."""
+    changed = table.copy()
+    changed[name] = values
+    return changed
 
 
 def reference_point(model: PerformanceModel, table: pd.DataFrame) -> dict[str, float | str]:

@@ -77,9 +77,11 @@ def _errors(
 
 
 def _known(factors: pd.DataFrame, learn: Mask) -> Mask:
-    """Rows all of whose levels occur among the learnt ones."""
+    """Rows that a model of the learnt ones can be asked: no new level, no first 0 or below."""
     known = np.ones(len(factors), bool)
     for column in Columns.measured(factors).all:
+        if column.kind == "linear" and (factors.loc[learn, column.name] > 0).all():
+            known &= (factors[column.name] > 0).to_numpy()
         if column.kind == "levels":
             known &= factors[column.name].isin(factors.loc[learn, column.name]).to_numpy()
     return known

@@ -89,6 +89,8 @@ def model_of(study: Study, target: str = "seconds") -> KeptModel:
 def _read(stored: StoredModel, target: str) -> KeptModel | None:
     document = stored.document
     try:
+        if set(document["settings"]) != set(DEFAULTS) or not isinstance(document["runs"], int):
+            return None
         return KeptModel(
             model=PerformanceModel.from_dict(document["model"]),
             target=target,

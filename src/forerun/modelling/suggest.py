@@ -47,8 +47,8 @@ def suggest(
 ) -> list[Suggestion]:
     """Up to `runs` points of the study's space that would teach the model most for their cost.
 
-    Each is chosen as if those before it were measured already; a point may come twice where noise
-    is what is left to learn. Levels that were never measured cannot be judged, so they do not come.
+    Each is chosen as if those before it were measured already, and none comes twice. Levels that
+    were never measured cannot be judged, so they do not come.
     """
     if runs < 1:
         raise InputError("runs", runs, "a whole number of at least 1")
@@ -57,6 +57,8 @@ def suggest(
     if cost is None and budget_seconds is not None:
         raise InputError(f"{study.path}: budget", budget_seconds, "runs with measured seconds")
     points = _askable(model, study.space, CANDIDATES, random_state)
+    done = {run.point for run in study.runs()}
+    points = [point for point in points if point not in done] or points  # new ones, if there are
     judged = _askable(model, study.space, JUDGED, random_state + 1)
     if not points or not judged:
         return []
@@ -105,16 +107,17 @@ def _choose(
     """Greedy choice by expected reduction of variance a second."""
     covariance, prior, noise = _covariances(model, table, judged)
     chosen: list[tuple[int, float]] = []
-    left = np.inf if budget is None else budget
+    left, is_left = np.inf if budget is None else budget, np.ones(len(table), bool)
     total = float(prior[len(table) :].sum()) or 1.0
     for _ in range(runs):
         own = np.diag(covariance)[: len(table)]
         reduction = (covariance[: len(table), len(table) :] ** 2).sum(1) / (own + noise)
-        worth = np.where(seconds <= left, reduction / seconds, -np.inf)
+        worth = np.where(is_left & (seconds <= left), reduction / seconds, -np.inf)
         best = int(np.argmax(worth))
         if not np.isfinite(worth[best]):
             break
         chosen.append((best, float(reduction[best] / total)))
+        is_left[best] = False
         left -= seconds[best]
         column = covariance[:, best] / np.sqrt(own[best] + noise)
         covariance = covariance - np.outer(column, column)
