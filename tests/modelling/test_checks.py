@@ -53,6 +53,7 @@ def test_numbers_as_text_are_numbers() -> None:
     [
         ({"intrinsic": ["kernal"]}, "intrinsic: found kernal, expected a column: batch, workers"),
         ({"extrinsic": ["gpus"]}, "extrinsic: found gpus, expected a column: batch, workers"),
+        ({"roles": {"hosts": "nodes"}}, "roles: found hosts, expected a column: batch, workers"),
         (
             {"intrinsic": ["batch"], "extrinsic": ["workers", "batch"]},
             "intrinsic and extrinsic: found batch, expected each factor in one only",
@@ -264,6 +265,34 @@ def test_the_first_run_on_more_than_one_is_a_boundary_never_crossed() -> None:
     assert cautions({"gpus": 0.5}, gpus="workers") == [
         "gpus = 0.5 is outside what was measured: the smallest was 1, 2 times more"
     ]
+
+
+def test_more_workers_on_a_node_than_ever_are_cautioned_of() -> None:
+    measured = pd.DataFrame({"gpus": [1, 4, 8, 16], "nodes": [1, 1, 2, 4]})
+    roles = {"gpus": "workers", "nodes": "nodes"}
+
+    def found(gpus: int, nodes: int) -> list[str]:
+        table = pd.DataFrame({"gpus": [gpus, 1], "nodes": [nodes, 1]})
+        return cautions_on(table, Columns.measured(measured), roles, measured)
+
+    assert found(16, 4) == found(4, 1) == []
+    assert found(16, 2) == ["8 gpus for each of nodes were never measured: at most 4"]
+
+
+@pytest.mark.filterwarnings("ignore::forerun.errors.DataWarning")
+def test_another_level_of_a_category_that_never_varied_is_cautioned_of(
+    factors: pd.DataFrame, seconds: Array
+) -> None:
+    model = PerformanceModel().fit(factors.assign(device="v100"), seconds)
+    same, other = (factors.assign(device=device) for device in ("v100", "h100"))
+    assert model.cautions(same) == []
+    assert model.cautions(other) == [
+        "device was v100 in all measured runs: what h100 changes is unknown"
+    ]
+    with pytest.warns(ExtrapolationWarning, match="what h100 changes is unknown"):
+        np.testing.assert_array_equal(model.predict(other), model.predict(same))
+    (low, high), (low_, high_) = (model.predict_interval(points) for points in (same, other))
+    assert (high_ / low_ > high / low).all()
 
 
 @pytest.mark.filterwarnings("ignore::forerun.errors.DataWarning")

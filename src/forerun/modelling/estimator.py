@@ -301,11 +301,12 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         return table, target
 
     def _check_scopes(self, names: list[str]) -> None:
-        for scope in ("intrinsic", "extrinsic"):
-            for name in self._listed(scope):
+        listed = {scope: self._listed(scope) for scope in ("intrinsic", "extrinsic")}
+        for setting, given in (listed | {"roles": list(self.roles or ())}).items():
+            for name in given:
                 if name not in names:
-                    raise InputError(scope, name, "a column: " + ", ".join(names[:12]))
-        twice = set(self._listed("intrinsic")) & set(self._listed("extrinsic"))
+                    raise InputError(setting, name, "a column: " + ", ".join(names[:12]))
+        twice = set(listed["intrinsic"]) & set(listed["extrinsic"])
         if twice:
             raise InputError("intrinsic and extrinsic", sorted(twice)[0], "each factor in one only")
 
