@@ -39,6 +39,7 @@ format: setup  ## put the code into the one format
 bench: data setup  ## print what the README claims: make bench DATA=directory
 	$(BIN)/python benchmarks/accuracy.py --data "$(DATA)"
 	$(BIN)/python benchmarks/fit_speed.py --data "$(DATA)"
+	$(BIN)/python benchmarks/default_model.py
 
 data:
 	@test -n "$(DATA)" || { echo "make bench needs DATA=, the directory that holds the benchmarks' tables" >&2; exit 2; }
