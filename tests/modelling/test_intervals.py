@@ -49,10 +49,9 @@ def test_growth_is_learnt_for_each_factor_from_the_runs_outside_of_it() -> None:
     intervals = Intervals.calibrated([near, far, alike], 3)
     # sum of squares 0.25 + 1.0 over a distance of 5: 0.5 for each standard deviation
     np.testing.assert_allclose(intervals.growth, [0.5, LEAST_GROWTH, GROWTH])
-    np.testing.assert_allclose(
-        intervals.half_width(np.array([0.1, 0.0]), np.array([[0, 0, 0], [4, 0, 0]]), 0.5),
-        intervals.multiple(0.5) * np.array([0.1, 1.0]),
-    )
+    # inside by the quantile of held-out errors; four deviations outside by that of a normal error
+    half = intervals.half_width(np.array([0.1, 0.0]), np.array([[0, 0, 0], [4, 0, 0]]), 0.5)
+    np.testing.assert_allclose(half, [0.1 * intervals.multiple(0.5), 0.6745 * 1.0], rtol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::forerun.errors.ForerunWarning")
@@ -82,7 +81,7 @@ def test_intervals_widen_outside_the_measured_range(fitted: PerformanceModel) ->
     for outside in (above, below, more):
         assert (np.diff(outside) > 0).all()
         assert outside[0] > inside
-        assert outside[1] > 1.5 * inside
+        assert outside[1] > 1.3 * inside
 
 
 @pytest.mark.parametrize("expression", ["auto", "generic"])
