@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,13 +83,13 @@ class AutoModel:
     seen: Seen
     intervals: Intervals
 
-    @property
+    @cached_property
     def design(self) -> Design:
         return Design(self.columns)
 
     @property
     def noise(self) -> Array:
-        return np.array([member.correction.noise for member in self.members])
+        return noise_of(self.members)
 
     def log_time(self, table: pd.DataFrame) -> Array:
         return _chunked(self._log_time, table)
@@ -199,7 +200,7 @@ def fit_auto(table: pd.DataFrame, target: Array, seed: int = 0, workers: int = 1
     other = 1 + int(np.argmax(weights[1:3]))  # of those with several terms
     turned = turns(data, members[0].formula, members[other].formula)
     outer = np.where(turned & (outer == 0), other, outer)
-    noise = np.array([member.correction.noise for member in members])
+    noise = noise_of(members)
     kind = choose(checks)
     formula = tidy(formulas[kind], design)
     intervals = Intervals.calibrated(
@@ -224,6 +225,11 @@ def place_of(columns: Columns, numbers: Array, codes: Codes) -> Place:
     """Numbers in standard deviations; a linear factor's already are."""
     spreads = np.array([c.spread if c.kind == "power" else 1.0 for c in columns.numeric])
     return Place(numbers / spreads, codes)
+
+
+def noise_of(members: Sequence[Member]) -> Array:
+    """Each member's deviation of a single run's log time."""
+    return np.array([member.correction.noise for member in members])
 
 
 def blend(logs: Array, weights: Array, outer: Codes, noise: Array, excess: Array) -> Array:

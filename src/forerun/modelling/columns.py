@@ -23,6 +23,7 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Kind = Literal["power", "linear", "levels"]
 
 EMPTY = "(empty)"
+LOG_LIMIT = 700.0  # exp of more overflows, of less vanishes
 FARTHEST = 1e4  # standard deviations of a linear factor: any value beyond is taken as this far
 
 

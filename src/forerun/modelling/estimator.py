@@ -23,7 +23,7 @@ from forerun.errors import DataWarning, ExtrapolationWarning, InputError
 from forerun.factors import guess_role
 from forerun.modelling.auto import AutoModel, fit_auto
 from forerun.modelling.checks import cautions_on, checked_target, notes_on
-from forerun.modelling.columns import Array, as_levels, is_number
+from forerun.modelling.columns import LOG_LIMIT, Array, as_levels, is_number
 from forerun.modelling.feasibility import Boundary, fit_boundary
 from forerun.modelling.generic import Loss, Penalty
 from forerun.modelling.generic_model import GenericModel, fit_generic_model
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from forerun.modelling.explain import Explanation
 
 FORMAT = 1  # of the saved document
-LOG_LIMIT = 700.0  # exp of more overflows, of less vanishes
 
 
 class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped

@@ -49,7 +49,7 @@ def resampled_constants(model: PerformanceModel, table: pd.DataFrame, measured: 
     )  # fmt: skip
     listed = [one.constants() for one in resamples]
     values = fitted.expression.constants()
-    over = {name: np.array([one.get(name, neutral(name)) for one in listed]) for name in values}
+    over = _over(values, listed)
     numbers, codes = fitted.columns.numbers(table), fitted.columns.codes(table)
     elasticities = {}
     for place, column in enumerate(fitted.columns.numeric):
@@ -77,15 +77,20 @@ def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resam
     listed = [
         constants(Phases(theta, fitted.formula.outer), design, fitted.centre) for theta in thetas
     ]
-    over = {name: np.array([one.get(name, neutral(name)) for one in listed]) for name in values}
+    over = _over(values, listed)
+    shares = [log_sum(phi, theta)[1].mean(0) for theta in thetas]
     elasticities = {}
     for place, column in enumerate(columns.numeric, start=1):
         if column.kind == "power":
-            shares = [log_sum(phi, theta)[1].mean(0) for theta in thetas]
             elasticities[column.name] = np.array(
                 [share @ theta[:, place] for share, theta in zip(shares, thetas, strict=True)]
             )
     return Resamples(values, over, elasticities)
+
+
+def _over(values: dict[str, float], listed: list[dict[str, float]]) -> dict[str, Array]:
+    """Each constant's values over the resamples."""
+    return {name: np.array([one.get(name, neutral(name)) for one in listed]) for name in values}
 
 
 def neutral(name: str) -> float:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from forerun.modelling.columns import Array, Column
+from forerun.modelling.columns import LOG_LIMIT, Array, Column
 from forerun.modelling.expression import Design, Phases
 from forerun.modelling.writing import WRITERS, Style, Writer
 
-LOG_LIMIT = 700.0  # exp of more overflows, of less vanishes
 FOLDABLE = 600.0  # largest logarithm of a coefficient that is still comfortably a float
 NEGLIGIBLE = 0.01  # an exponent that moves the log time by less over the whole range is left out
 

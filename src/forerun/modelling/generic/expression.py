@@ -14,14 +14,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forerun.modelling.columns import Column, Columns
+from forerun.modelling.columns import LOG_LIMIT, Column, Columns
 from forerun.modelling.generic.cost import Array
 from forerun.modelling.writing import Style
 
 Form = Literal["power", "ramps", "exponential", "levels", "constant"]
 
 FARTHEST = 1e4  # transformed values beyond this are taken as this: nothing measured comes near
-LOG_LIMIT = 700.0  # exp of more overflows
 
 
 @dataclass(frozen=True, slots=True)
