@@ -14,7 +14,7 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint format bench data docs clean
+.PHONY: help setup demo test system programs lint format bench data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -26,6 +26,9 @@ demo: $(VENV)/.for-use  ## set up, and go the whole way on runs that come with f
 
 test: lint  ## set up, lint, and run all tests
 	$(BIN)/python -m pytest -n 2
+
+system: setup programs  ## set up, and run the tests with real clusters, frameworks, networks and a browser
+	$(BIN)/python -m pytest tests/system
 
 lint: setup  ## check style and types
 	$(BIN)/ruff check .
@@ -43,6 +46,14 @@ bench: data setup  ## print what the README claims: make bench DATA=directory
 
 data:
 	@test -n "$(DATA)" || { echo "make bench needs DATA=, the directory that holds the benchmarks' tables" >&2; exit 2; }
+
+# What the system tests need of the machine. Where it cannot be installed, its tests say so and are skipped.
+programs:
+	@missing=""; for pair in chromium:chromium hyperfine:hyperfine ip:iproute2 npm:npm; do \
+		command -v $${pair%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
+	if test -n "$$missing" && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
+	elif test -n "$$missing"; then echo "not on this machine, so their tests are skipped:$$missing" >&2; fi
 
 docs: setup  ## write the generated pages of docs/
 	$(BIN)/python docs/generate.py
