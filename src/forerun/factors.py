@@ -6,7 +6,7 @@ import json
 import math
 import random
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -199,32 +199,37 @@ class Space(Mapping[str, Factor]):
 
     def grid(self) -> Iterator[Point]:
         """Every combination of the factors' values, the last factor varying fastest."""
-        columns = self._columns()
-        return (Point(dict(zip(self, values, strict=True))) for values in product(*columns))
+        return (Point(dict(zip(self, values, strict=True))) for values in product(*self._columns))
+
+    @property
+    def size(self) -> int:
+        """How many points the grid has."""
+        return math.prod(map(len, self._columns))
+
+    def nth(self, index: int) -> Point:
+        """The point of the grid with this number, from 0, the first factor varying fastest."""
+        values: dict[str, Value] = {}
+        for name, column in zip(self, self._columns, strict=True):
+            index, place = divmod(index, len(column))
+            values[name] = column[place]
+        return Point(values)
 
     def sample(self, n: int, seed: int = 0) -> list[Point]:
         """`n` different points of the grid (all of it where it is smaller), in random order."""
-        columns = self._columns()
-        size = math.prod(map(len, columns))
+        size = self.size
         drawn = random.Random(seed)
         if size <= sys.maxsize:
             indices = drawn.sample(range(size), min(n, size))
         else:  # so many that a repetition is out of the question
             indices = [drawn.randrange(size) for _ in range(n)]
-        return [self._nth(columns, index) for index in indices]
+        return [self.nth(index) for index in indices]
 
+    @cached_property
     def _columns(self) -> list[tuple[Value, ...]]:
         for name, factor in self.items():
             if not factor.values:
                 raise FactorError(f"factor {name}", "no values", "values to choose points from")
         return [factor.values for factor in self.values()]
-
-    def _nth(self, columns: Sequence[tuple[Value, ...]], index: int) -> Point:
-        values: dict[str, Value] = {}
-        for name, column in zip(self, columns, strict=True):
-            index, place = divmod(index, len(column))
-            values[name] = column[place]
-        return Point(values)
 
     def point(self, values: Mapping[str, object]) -> Point:
         """A checked point from numbers or texts (as typed), each read as its factor's kind."""
