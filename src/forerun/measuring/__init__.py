@@ -1,0 +1,1 @@
+"""Which runs to make, and making them."""
