@@ -176,7 +176,7 @@ class LatinHypercube(Drawn):
         drawn = random.Random(self.seed)
         mixes = [self._mixed(drawn) for _ in range(MIXES)]
         rows = max(mixes, key=self._nearest)
-        return self._distinct([self._point(row) for row in self._swapped(rows, drawn)], every)
+        return self._distinct([self.domain.at(row) for row in self._swapped(rows, drawn)], every)
 
     def _mixed(self, drawn: random.Random) -> list[list[int]]:
         """Row by row, the number of each factor's value."""
@@ -223,11 +223,7 @@ class LatinHypercube(Drawn):
         return list(dict.fromkeys([*kept, *instead]))[: self.count]
 
     def _fine(self, row: list[int]) -> bool:
-        return self.domain.allows(self._point(row))
-
-    def _point(self, row: list[int]) -> Point:
-        factors = self.domain.space.values()
-        return Point({f.name: f.values[place] for f, place in zip(factors, row, strict=True)})
+        return self.domain.allows(self.domain.at(row))
 
 
 def design_by_name(

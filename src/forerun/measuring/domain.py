@@ -40,6 +40,15 @@ class Domain:
     def allows(self, point: Point) -> bool:
         return self._allowed is None or self._allowed(point)
 
+    def at(self, row: Sequence[int]) -> Point:
+        """The point that has the value of this number for each factor."""
+        factors = self.space.values()
+        return Point({f.name: f.values[place] for f, place in zip(factors, row, strict=True)})
+
+    def row(self, point: Point) -> tuple[int, ...]:
+        """The number of each of the point's values, as `at` takes them."""
+        return tuple(f.values.index(point[f.name]) for f in self.space.values())
+
     def stream(self, seed: int) -> Iterator[Point]:
         """The points in a random order, each once: the same ones, however many are taken."""
         return (point for point in self._shuffled(seed) if self.allows(point))
