@@ -1,0 +1,1 @@
+"""Training scripts that know nothing of forerun, their environments and their data."""
