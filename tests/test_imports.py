@@ -20,7 +20,7 @@ BASE = STUDY | {"infrastructure"}
 MODELLING = BASE | {"importing", "modelling"}
 MEASURING = MODELLING | {"jobs", "measuring", "splitting"}
 PLANNING = MEASURING | {"planning", "deploying"}
-DRAWING = PLANNING | {"_outputs", "plots", "report"}
+DRAWING = PLANNING | {"_outputs", "describing", "plots", "report"}
 
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "_rows": FACTORS | {"_run"},
     "_store": {"errors"},
     "_outputs": {"errors"},
+    "describing": {"errors"},
     "study": STUDY,
     "infrastructure": STUDY,
     # These three know nothing of each other.

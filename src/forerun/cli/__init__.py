@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from forerun.cli import demo, explain, fit, import_, predict, report, show, suggest
+from forerun.cli import demo, describe, explain, fit, import_, predict, report, show, suggest
 from forerun.cli.common import guarded
 
 _HELP = """Time a few runs. Know the rest. Deploy the best.
@@ -33,6 +33,7 @@ app = typer.Typer(
 )
 VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "demo": (demo.demo, "Start here"),
+    "describe": (describe.describe, "Runs"),
     "import": (import_.import_, "Runs"),
     "show": (show.show, "Runs"),
     "fit": (fit.fit, "Model"),
