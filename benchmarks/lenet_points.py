@@ -39,9 +39,9 @@ SPACE = Space(
         _factor("stride", "intrinsic", (1, 2, 3), "px"),
         _factor("dropout", "intrinsic", (0.2, 0.35, 0.5, 0.65, 0.8)),
         _factor("dataset", "intrinsic", ("mnist", "fashion-mnist", "cifar10")),
-        _factor("chunks", "extrinsic", (2, 4, 6, 8, 12, 16, 24)),
+        _factor("chunks", "extrinsic", (2, 3, 4, 6, 8, 12, 16)),
         _factor("batch", "extrinsic", (8, 16, 32, 64, 128, 256), "samples"),
-        _factor("epochs", "extrinsic", (1, 2, 3, 4, 5)),
+        _factor("epochs", "extrinsic", (1, 2, 3, 4)),
         _factor("workers", "extrinsic", (1, 2)),
     ]
 )
@@ -108,10 +108,10 @@ def multiply_adds(point: Point) -> int:
 def rough_seconds(point: Point) -> float:
     """What training will take, start-up aside, to within a factor of three: it only sets a limit.
 
-    Forwards and backwards come to six operations a multiply-add, at 2e10 a second; a step costs
-    1.5 ms, and as much again where workers have to agree.
+    Forwards and backwards come to six operations a multiply-add, at 1e10 a second; a step costs
+    3 ms, and as much again where workers have to agree.
     """
     workers = int(point["workers"])
     images = CHUNK * int(point["chunks"]) * int(point["epochs"]) / workers
     steps = images / int(point["batch"])
-    return images * (6 * multiply_adds(point) / 2e10 + 3e-5) + steps * 1.5e-3 * workers
+    return images * (6 * multiply_adds(point) / 1e10 + 6e-5) + steps * 3e-3 * workers

@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import random
+import shlex
 import subprocess
 import tempfile
 from collections import Counter
@@ -59,17 +60,22 @@ class Setting:
         ]
         script = self.scripts / f"train_{framework}.py"
         fixed = ("--network", "lenet", "--data", str(self.data), "--chunk-size", str(CHUNK))
-        return Command(
-            words=(self.pythons[framework], str(script), *fixed, *options),
-            timeout=TIMEOUT,
-            prepare=self.prepare,
-            cleanup=self.cleanup,
-        )
+        words = (self.pythons[framework], str(script), *fixed, *options)
+        return Command(words, timeout=TIMEOUT)
+
+    def time(self, framework: str, point: Point) -> Timing:
+        """Time one run; what comes before and after it may take as long as it likes."""
+        with tempfile.TemporaryDirectory() as folder:
+            _done(self.prepare)
+            try:
+                return time_command(self.command(framework, point), Path(folder) / "output.txt")
+            finally:
+                _done(self.cleanup)
 
     def check(self) -> None:
         """InputError unless every interpreter, script and data set is there."""
         for framework, python in self.pythons.items():
-            check_program((python,), None)
+            check_program((python,))
             script = self.scripts / f"train_{framework}.py"
             if not script.is_file():
                 raise InputError("training script", script, "a file")
@@ -95,6 +101,16 @@ def measure(setting: Setting, out: Path, limit: int | None = None) -> None:
         progress.print(f"{number} of {len(todo)}: {task.framework} {said(timing)}", highlight=False)
     for framework in (name for name, count in failures.items() if count >= FAILURES):
         progress.print(f"{framework}: given up after {FAILURES} failed runs in a row")
+
+
+def _done(words: tuple[str, ...]) -> None:
+    """Run a command that comes before or after a run; InputError if it fails."""
+    if not words:
+        return
+    check_program(words)
+    code = subprocess.run(words, check=False).returncode
+    if code:
+        raise InputError(shlex.join(words), f"exit code {code}", "a command that ends well")
 
 
 def table(out: Path, framework: str) -> Path:
@@ -142,20 +158,15 @@ def warm_up(setting: Setting) -> None:
     """One short run of each framework, kept nowhere: the first one reads everything from disk."""
     for framework in setting.pythons:
         shortest = min(tasks(framework), key=lambda task: rough_seconds(task.point))
-        with tempfile.TemporaryDirectory() as folder:
-            timing = time_command(
-                setting.command(framework, shortest.point), Path(folder) / "output.txt"
-            )
+        timing = setting.time(framework, shortest.point)
         progress.print(f"warm-up: {framework} {said(timing)}", highlight=False)
 
 
 def undisturbed(setting: Setting, task: Task) -> Timing:
     """The run during which others used least: the first below the limit, or the best of three."""
     tries: list[Timing] = []
-    command = setting.command(task.framework, task.point)
     while len(tries) < TRIES:
-        with tempfile.TemporaryDirectory() as folder:
-            tries.append(time_command(command, Path(folder) / "output.txt"))
+        tries.append(setting.time(task.framework, task.point))
         if tries[-1].other_load <= MOST_LOAD or tries[-1].status != "ok":
             break
     return min(tries, key=lambda timing: (timing.status != "ok", timing.other_load))
