@@ -48,7 +48,7 @@ class DOptimal(Drawn):
 
     def _exchanged(self, terms: Terms, rows: list[Row], drawn: random.Random) -> bool:
         """Give each point in turn the best value of each factor; whether that changed anything."""
-        inverse: Array = np.linalg.inv(terms.information(rows))
+        inverse = terms.inverse(rows)
         changed = False
         for place in drawn.sample(range(len(rows)), len(rows)):
             for factor, choices in enumerate(terms.choices):
@@ -61,7 +61,7 @@ class DOptimal(Drawn):
                 best = int(np.argmax(gains))
                 if gains[best] > BETTER:
                     rows[place], changed = others[best], True
-                    inverse = np.linalg.inv(terms.information(rows))
+                    inverse = terms.inverse(rows)
         return changed
 
     @staticmethod
@@ -109,6 +109,10 @@ class Terms:
         found = self(rows)
         result: Array = found.T @ found + np.diag(self.before)
         return result
+
+    def inverse(self, rows: list[Row]) -> Array:
+        """The covariance of the constants, in units of the noise."""
+        return np.asarray(np.linalg.inv(self.information(rows)), float)
 
     def _width(self, pairs: list[tuple[int, int]]) -> int:
         return sum(self._codes[i].shape[1] * self._codes[j].shape[1] for i, j in pairs)
