@@ -16,9 +16,9 @@ from forerun.factors import Factor, Kind, Point, Scope, Space, Value
 
 FRAMEWORKS = ("tensorflow", "mxnet", "pytorch")
 CHUNK = 500  # images a data chunk
-SHARED, OWN = 70, 50
+SHARED, OWN = 64, 41
 REPEATED_EACH, REPEATS = 5, 3  # every fifth point is run three times
-LONGEST = 15.0  # seconds of training, as `rough_seconds` sees it
+LONGEST = 10.0  # seconds of training, as `rough_seconds` sees it
 
 
 def _factor(name: str, scope: Scope, values: Iterable[Value], unit: str = "") -> Factor:
