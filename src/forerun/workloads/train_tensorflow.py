@@ -29,66 +29,61 @@ def refuse(message: str) -> NoReturn:
     raise SystemExit(2)
 
 
+# Options
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
+        """Leave out how the script is used."""
         refuse(message)
 
 
-def whole(text: str) -> int:
-    """A whole number of at least 1."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
-    return number
-
-
-def above_zero(text: str) -> float:
-    """A number above 0."""
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return number
-
-
-def share_below_one(text: str) -> float:
-    """A number of [0, 1)."""
-    number = float(text)
-    if not 0 <= number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is outside [0, 1)")
-    return number
-
-
-def parse_options() -> argparse.Namespace:
-    """What the command line asks for."""
+def options_parser() -> Parser:
+    """What can be asked for; the sizes, activation, padding and dropout are lenet's."""
     parser = Parser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--network", choices=["lenet", "mnist-cnn", "resnet50"], default="lenet")
-    add("--kernel", type=whole, default=5, help="side of lenet's kernels")
-    add("--pool", type=whole, default=2, help="side of lenet's pools")
-    add("--filters", type=whole, default=8, help="of lenet's first convolution")
-    add("--activation", choices=["relu", "tanh", "sigmoid"], default="relu")
-    add("--optimiser", choices=["sgd", "adam"], default="sgd")
-    add("--learning-rate", type=above_zero, default=0.01)
-    add("--padding", choices=["valid", "same"], default="valid")
-    add("--stride", type=whole, default=1, help="of lenet's convolutions")
-    add("--dropout", type=share_below_one, default=0.5)
-    sets = ["mnist", "fashion-mnist", "cifar10", "digits", "synthetic"]
+    add("--network", choices=("lenet", "mnist-cnn", "resnet50"), default="lenet")
+    add("--kernel", type=int, default=5, help="side of the kernels, in pixels")
+    add("--pool", type=int, default=2, help="side of the pools, in pixels")
+    add("--filters", type=int, default=8, help="of the first convolution; the second has twice")
+    add("--activation", choices=("relu", "tanh", "sigmoid"), default="relu")
+    add("--optimiser", choices=("sgd", "adam"), default="sgd", help="of any network")
+    add("--learning-rate", type=float, default=0.01, help="of any network")
+    add("--padding", choices=("valid", "same"), default="valid")
+    add("--stride", type=int, default=1, help="of the convolutions, in pixels")
+    add("--dropout", type=float, default=0.5, help="share of values that are dropped")
+    sets = ("mnist", "fashion-mnist", "cifar10", "digits", "synthetic")
     add("--dataset", choices=sets, default="synthetic")
-    add("--data", type=Path, default=Path("data"), help="folder of the data sets' .npy files")
-    add("--image-size", type=whole, help="of synthetic images (28; resnet50: 64)")
-    add("--chunks", type=whole, default=4, help="how much of the data to train on")
-    add("--chunk-size", type=whole, default=500, help="images a chunk")
-    add("--batch", type=whole, default=64, help="images a step and worker")
-    add("--epochs", type=whole, default=1)
-    add("--workers", type=whole, default=1)
+    add("--data", default="data", help="folder of NAME-images.npy and NAME-labels.npy")
+    add("--image-size", type=int, help="of synthetic images (28; resnet50: 64)")
+    add("--chunks", type=int, default=4, help="how much of the data to train on")
+    add("--chunk-size", type=int, default=500, help="images a chunk")
+    add("--batch", type=int, default=64, help="images a step and worker")
+    add("--epochs", type=int, default=1)
+    add("--workers", type=int, default=1, help="processes on this machine")
     add("--seed", type=int, default=0)
     add("--port", type=int, default=0, help="of the first worker, the others follow (0: free ones)")
-    options = parser.parse_args()
-    if options.image_size is None:
-        options.image_size = 64 if options.network == "resnet50" else 28
-    return options
+    return parser
+
+
+def check(options: argparse.Namespace) -> None:
+    """Refuse numbers that make no sense."""
+    from_zero = ("seed", "port", "learning_rate", "dropout")
+    for name, value in vars(options).items():
+        least = 0 if name in from_zero else 1
+        if isinstance(value, int | float) and not least <= value < float("inf"):
+            refuse(f"--{name.replace('_', '-')} {value}: a number from {least} is expected")
+    if options.learning_rate == 0:
+        refuse("--learning-rate 0: a number above 0 is expected")
+    if options.dropout >= 1:
+        refuse(f"--dropout {options.dropout}: a number below 1 is expected")
+    if options.port + options.workers > 65536:
+        refuse(f"--port {options.port}: there is none for each of {options.workers} workers")
+
+
+# Data
 
 
 def load_data(options: argparse.Namespace) -> tuple[Any, Any]:
@@ -96,11 +91,11 @@ def load_data(options: argparse.Namespace) -> tuple[Any, Any]:
     count = options.chunks * options.chunk_size
     if options.dataset == "synthetic":
         random = np.random.default_rng(options.seed)
-        channels = 3 if options.network == "resnet50" else 1
-        shape = (count, options.image_size, options.image_size, channels)
+        side, channels = image_side(options), 3 if options.network == "resnet50" else 1
+        shape = (count, side, side, channels)
         images = random.integers(0, 256, shape, np.uint8)
         return images, random.integers(0, CLASSES, count, np.uint8)
-    files = [options.data / f"{options.dataset}-{part}.npy" for part in ("images", "labels")]
+    files = [Path(options.data, f"{options.dataset}-{part}.npy") for part in ("images", "labels")]
     for file in files:
         if not file.is_file():
             refuse(f"no file {file}")
@@ -113,7 +108,7 @@ def load_data(options: argparse.Namespace) -> tuple[Any, Any]:
 def image_side(options: argparse.Namespace) -> int:
     """Side of an image, in pixels; synthetic images are not made for that."""
     if options.dataset == "synthetic":
-        return int(options.image_size)
+        return options.image_size or (64 if options.network == "resnet50" else 28)
     return int(load_data(options)[0].shape[1])
 
 
@@ -150,6 +145,9 @@ def pooled(name: str, side: int, pool: int) -> int:
         what = f"the {name} pool's size would be below 1"
         refuse(f"pool {pool} on size {side} leaves nothing: {what}")
     return side // pool
+
+
+# Networks
 
 
 def lenet(keras: Any, options: argparse.Namespace) -> list[Any]:
@@ -192,9 +190,35 @@ def mnist_cnn(keras: Any) -> list[Any]:
     ]
 
 
+def resnet50(keras: Any, image: Any) -> Any:
+    """A convolution, 16 bottlenecks in four stages and a dense layer."""
+    layers = keras.layers
+
+    def convolved(values: Any, filters: int, kernel: int, stride: int = 1) -> Any:
+        convolution = layers.Conv2D(filters, kernel, stride, "same", use_bias=False)
+        return layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(convolution(values))
+
+    def bottleneck(values: Any, width: int, stride: int) -> Any:
+        found = layers.ReLU()(convolved(values, width, 1, stride))
+        found = layers.ReLU()(convolved(found, width, 3))
+        found = convolved(found, 4 * width, 1)
+        if values.shape != found.shape:
+            values = convolved(values, 4 * width, 1, stride)
+        return layers.ReLU()(layers.Add()([found, values]))
+
+    values = layers.ReLU()(convolved(image, 64, 7, 2))
+    values = layers.MaxPooling2D(3, 2, "same")(values)
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        for block in range(blocks):
+            values = bottleneck(values, 64 * 2**stage, 2 if stage and not block else 1)
+    return layers.Dense(CLASSES)(layers.GlobalAveragePooling2D()(values))
+
+
 def build_network(keras: Any, options: argparse.Namespace, shape: tuple[int, ...]) -> Any:
     """The network for images of this shape, its weights drawn."""
     image = keras.Input(shape)
+    if options.network == "resnet50":
+        return keras.Model(image, resnet50(keras, image))
     parts = mnist_cnn(keras) if options.network == "mnist-cnn" else lenet(keras, options)
     return keras.Sequential([image, *parts])
 
@@ -203,6 +227,9 @@ def build_optimiser(keras: Any, options: argparse.Namespace) -> Any:
     """The optimiser, with all but the learning rate at its defaults."""
     kind = keras.optimizers.Adam if options.optimiser == "adam" else keras.optimizers.SGD
     return kind(options.learning_rate)
+
+
+# Training
 
 
 def make_step(tf: Any, strategy: Any, network: Any, optimiser: Any) -> Any:
@@ -236,7 +263,7 @@ def import_tensorflow() -> Any:
     """TensorFlow with one thread for operations and one within them."""
     os.environ["OMP_NUM_THREADS"] = "1"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    import tensorflow as tf  # type: ignore[import-untyped]
+    import tensorflow as tf
 
     tf.get_logger().setLevel("ERROR")
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -255,7 +282,8 @@ def train(options: argparse.Namespace, rank: int, workers: int) -> None:
     )  # workers begin with the first one's weights
     images, labels = load_data(options)
     share = len(images) // workers
-    images, labels = (array[rank * share : (rank + 1) * share] for array in (images, labels))
+    mine = slice(rank * share, (rank + 1) * share)
+    images, labels = np.array(images[mine]), np.array(labels[mine])
     with strategy.scope():
         network = build_network(tf.keras, options, images.shape[1:])
         optimiser = build_optimiser(tf.keras, options)
@@ -287,6 +315,9 @@ def say(line: str) -> None:
     """Print a line in one piece, for other workers print too."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+# Several workers
 
 
 def free_ports(count: int) -> list[int]:
@@ -333,7 +364,8 @@ def run_workers(options: argparse.Namespace) -> int:
 
 def main() -> int:
     """Check what is asked for, then train or start those who do."""
-    options = parse_options()
+    options = options_parser().parse_args()
+    check(options)
     rank, workers = 0, options.workers
     if config := os.environ.get("TF_CONFIG"):
         told = json.loads(config)
