@@ -12,11 +12,9 @@ import hashlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,6 @@ ONE_THREAD = {
     "MXNET_OMP_MAX_THREADS": "1",
     "MXNET_CPU_WORKER_NTHREADS": "1",
 }
-ROLE = "DMLC_ROLE"  # where MXNet looks up whether it is scheduler, server or worker
 PR_SET_PDEATHSIG = 1
 CLASSES = 10
 
@@ -136,7 +133,7 @@ def batches(images: Any, labels: Any, order: Any, size: int) -> Iterator[tuple[A
         yield images[chosen].astype(np.float32) / 255, labels[chosen]
 
 
-# Networks. MXNet is imported late, by workers only, and therefore handed on.
+# Networks. MXNet is imported late, and therefore handed on.
 
 
 def lenet(nn: Any, options: argparse.Namespace, size: int, channels: int) -> Any:
@@ -263,11 +260,8 @@ def digest(network: Any) -> str:
 # Training.
 
 
-def train(options: argparse.Namespace) -> None:
+def train(mx: Any, options: argparse.Namespace) -> None:
     """Train as the only worker, or as one of those that the environment tells of."""
-    os.environ.update(ONE_THREAD)
-    import mxnet as mx
-
     store = mx.kv.create("dist_sync") if options.workers > 1 else None
     rank = store.rank if store else 0
     images, labels = share(options, rank)
@@ -316,35 +310,52 @@ def say(line: str) -> None:
 
 
 def start_workers(options: argparse.Namespace) -> int:
-    """Train with as many workers on this machine; if one fails, all end. The exit code."""
-    environment = dict(os.environ) | ONE_THREAD
-    environment["DMLC_PS_ROOT_URI"] = environment["DMLC_NODE_HOST"] = "127.0.0.1"
-    environment["DMLC_PS_ROOT_PORT"] = str(options.port or free_port())
-    environment["DMLC_NUM_SERVER"] = "1"
-    environment["DMLC_NUM_WORKER"] = str(options.workers)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    started: dict[int, subprocess.Popen[bytes]] = {}
-    try:
-        for role in ["scheduler", "server"] + ["worker"] * options.workers:
-            process = subprocess.Popen(
-                [sys.executable, *sys.argv],
-                env=environment | {ROLE: role},
-                preexec_fn=partial(end_with, os.getpid()),
-            )
-            started[process.pid] = process
-        return wait_for(started)
-    finally:
-        for process in started.values():
-            process.kill()
-            process.wait()
+    """Train with as many workers on this machine; if one fails, all end. The exit code.
+
+    They are forked: MXNet takes longer to import than a small network to train, and what this
+    process has imported is theirs at once.
+    """
+    mx = imported()
+    os.environ["DMLC_PS_ROOT_URI"] = os.environ["DMLC_NODE_HOST"] = "127.0.0.1"
+    os.environ["DMLC_PS_ROOT_PORT"] = str(options.port or free_port())
+    os.environ["DMLC_NUM_SERVER"] = "1"
+    os.environ["DMLC_NUM_WORKER"] = str(options.workers)
+    parent, started = os.getpid(), set()
+    for role in ["scheduler", "server"] + ["worker"] * options.workers:
+        pid = os.fork()
+        if pid == 0:
+            end_with(parent)
+            os.environ["DMLC_ROLE"] = role
+            return play(mx, role, options)
+        started.add(pid)
+    return wait_for(started)
 
 
-def wait_for(started: dict[int, subprocess.Popen[bytes]]) -> int:
-    """Wait until all have ended well, or one has not: its exit code."""
-    for _ in range(len(started)):
+def end_with(parent: int) -> None:
+    """Let the kernel end this process as soon as the one that started it is gone."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def play(mx: Any, role: str, options: argparse.Namespace) -> int:
+    """Be a worker, or serve them until they are done. The exit code."""
+    if role == "worker":
+        train(mx, options)
+    else:
+        mx.kvstore.kvstore_server.KVStoreServer(mx.kv.create("dist_sync")).run()
+    return 0
+
+
+def wait_for(started: set[int]) -> int:
+    """Wait until all have ended well, or one has not: then the others end. The exit code."""
+    while started:
         pid, status = os.wait()
-        code = started[pid].returncode = os.waitstatus_to_exitcode(status)
-        if code:
+        started.discard(pid)
+        if status:
+            for other in started:
+                os.kill(other, signal.SIGKILL)
+            code = os.waitstatus_to_exitcode(status)
             return code if code > 0 else 128 - code
     return 0
 
@@ -356,11 +367,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def end_with(parent: int) -> None:
-    """Let the kernel end this process as soon as the one that started it is gone."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+def imported() -> Any:
+    """MXNet, told to keep one thread wherever it would keep several."""
+    os.environ.update(ONE_THREAD)
+    import mxnet
+
+    return mxnet
 
 
 # Options.
@@ -427,17 +439,13 @@ def main() -> int:
     """Train as the options say; the exit code."""
     parser = parse()
     options = parser.parse_args()
-    role = os.environ.get(ROLE)
-    if role and role != "worker":
-        import mxnet  # noqa: F401  it serves, and ends this process when the workers are done
-    if not role:
-        try:
-            check(options)
-        except RefusedError as reason:
-            parser.exit(2, f"{parser.prog}: error: {reason}\n")
-        if options.workers > 1:
-            return start_workers(options)
-    train(options)
+    try:
+        check(options)
+    except RefusedError as reason:
+        parser.exit(2, f"{parser.prog}: error: {reason}\n")
+    if options.workers > 1:
+        return start_workers(options)
+    train(imported(), options)
     return 0
 
 
