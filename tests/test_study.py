@@ -242,7 +242,7 @@ def test_several_commands_make_variant_a_factor(tmp_path: Path) -> None:
 def test_a_command_keeps_its_text(lenet_study: Study) -> None:
     lenet_study.add_command("", "train.py --batch {batch}")
     assert lenet_study.space.categorical == ("activation",)
-    with pytest.raises(StudyError, match=r"command : found other.py, expected as before: train.py"):
+    with pytest.raises(StudyError, match=r"command: found other.py, expected as before: train.py"):
         lenet_study.add_command("", "other.py")
     with pytest.raises(InputError, match=r"command: found .*, expected a text without control"):
         lenet_study.add_command("two", "a\nb")

@@ -94,6 +94,18 @@ def write_command(db: sqlite3.Connection, name: str, text: str) -> None:
     db.execute("INSERT INTO command (name, text) VALUES (?, ?)", checked)
 
 
+def replace_command(db: sqlite3.Connection, name: str, text: str) -> None:
+    """Give a command another text."""
+    checked = printable("command", text, InputError)
+    db.execute("UPDATE command SET text = ? WHERE name = ?", (checked, name))
+
+
+def has_times(db: sqlite3.Connection, variant: str) -> bool:
+    """Whether a run of this command ended well."""
+    found = db.execute("SELECT 1 FROM run WHERE variant = ? AND status = 'ok' LIMIT 1", (variant,))
+    return found.fetchone() is not None
+
+
 def read_commands(db: sqlite3.Connection, path: Path) -> dict[str, str]:
     """The commands, in the order in which they were added."""
     rows = db.execute("SELECT name, text FROM command ORDER BY rowid").fetchall()

@@ -128,11 +128,17 @@ class Study:
             return _rows.read_commands(db, self.path)
 
     def add_command(self, name: str, text: str) -> None:
-        """Add a named command; the second one makes `variant` a factor."""
+        """Add a named command; the second one makes `variant` a factor.
+
+        One that is there keeps its text as soon as a run of it has ended well.
+        """
         with _store.transaction(self.path, "IMMEDIATE") as db:
             known = _rows.read_commands(db, self.path)
             if known.get(name, text) != text:
-                raise StudyError(f"{self.path}, command {name}", text, f"as before: {known[name]}")
+                if _rows.has_times(db, name):
+                    where = f"{self.path}, {' '.join(('command', name)).strip()}"
+                    raise StudyError(where, text, f"as before: {known[name]}")
+                _rows.replace_command(db, name, text)
             if name not in known:
                 _rows.write_command(db, name, text)
                 _rows.write_space(
@@ -235,6 +241,25 @@ class Study:
             return StoredModel(_rows.from_json(row[0]), str(row[1]), str(row[2]))
         except InputError:
             return None  # a damaged model is no loss: it is fitted again
+
+    def note(self, name: str) -> dict[str, Any] | None:
+        """What another part of forerun keeps in the study under this name; None if nothing."""
+        with _store.transaction(self.path, "DEFERRED") as db:
+            row = db.execute("SELECT value FROM study WHERE key = ?", (f"note {name}",)).fetchone()
+        if row is None:
+            return None
+        try:
+            return _rows.from_json(row[0])
+        except InputError as error:
+            raise StudyError(f"{self.path}, {name}", f"damage ({error})", "JSON") from error
+
+    def set_note(self, name: str, document: Mapping[str, Any]) -> None:
+        """Keep a JSON document under this name, in place of an earlier one."""
+        with _store.transaction(self.path, "IMMEDIATE") as db:
+            db.execute(
+                "INSERT OR REPLACE INTO study (key, value) VALUES (?, ?)",
+                (f"note {name}", _rows.as_json(dict(document))),
+            )
 
     def _measured(self, target: str) -> tuple[Space, list[tuple[dict[str, Value], float]]]:
         """The factors, and the values and measure of each good run that has this target."""
