@@ -1,0 +1,209 @@
+"""A command with holes, `python train.py --batch {batch}`, and the words that a point makes of it.
+
+Without a shell a value is one part of one argument, whatever it holds. With a shell it is quoted;
+where quotes would not help (inside other quotes, say) only a value that needs none is let in.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+
+from forerun._values import Value, printable
+from forerun.errors import InputError
+from forerun.factors import VARIANT, Space
+
+_SHELLS = {"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"}
+_SCRIPT = re.compile(r"-[a-zA-Z]*c")  # the option of a shell that a script follows
+_PIECE = re.compile(r"(\{\{)|(\}\})|\{([^{}]*)\}|([{}])|[^{}]+")
+_BRACES = "{name} with the name of a factor, or {{ and }} for braces"
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Where a factor's value goes; `bare` where a shell would honour quotes around it."""
+
+    name: str
+    bare: bool = True
+
+
+@dataclass(frozen=True)
+class Template:
+    """A command with holes: words without a shell, or one text for a shell."""
+
+    text: str
+    shell: bool = False
+
+    @classmethod
+    def parse(cls, text: str, shell: bool = False) -> Template:
+        """The template of a text as typed; InputError if its quotes or braces are not closed."""
+        printable("command", text, InputError)
+        template = cls(text, shell)
+        if not text.strip():
+            raise InputError("command", text, "a program and its arguments")
+        _ = template._words  # refused now, not when the first run starts
+        return template
+
+    @cached_property
+    def _words(self) -> tuple[tuple[str | Hole, ...], ...]:
+        if self.shell:
+            return (_in_shell(self.text),)
+        try:
+            words = shlex.split(self.text)
+        except ValueError:
+            raise InputError("command", self.text, "closed quotes") from None
+        if not words or not words[0]:
+            raise InputError("command", self.text, "a program and its arguments")
+        return tuple(_guarded(words, place) for place in range(len(words)))
+
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """The names in the holes, each once, in order."""
+        names = (part.name for word in self._words for part in word if isinstance(part, Hole))
+        return tuple(dict.fromkeys(names))
+
+    def fill(self, point: Mapping[str, Value]) -> tuple[str, ...]:
+        """The program and its arguments at a point."""
+        filled = tuple("".join(self._filled(part, point) for part in word) for word in self._words)
+        return ("/bin/sh", "-c", *filled) if self.shell else filled
+
+    def check(self, space: Space) -> None:
+        """InputError unless every hole is a factor, and every factor has a hole it can go into."""
+        check_holes([self], space)
+
+    def _filled(self, part: str | Hole, point: Mapping[str, Value]) -> str:
+        if isinstance(part, str):
+            return part
+        value = written(point[part.name])
+        quoted = shlex.quote(value)
+        if quoted == value:
+            return value
+        if not part.bare:
+            expected = "a value that a shell reads as it stands, or a hole outside quotes"
+            raise InputError(f"command, {{{part.name}}}", value, expected)
+        return quoted if self.shell else value
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text with holes that is one word whatever it holds, such as a variable's value."""
+
+    text: str
+
+    @cached_property
+    def _parts(self) -> tuple[str | Hole, ...]:
+        printable("text", self.text, InputError)
+        return tuple(_pieces(self.text))
+
+    @property
+    def holes(self) -> tuple[str, ...]:
+        """The names in the holes, each once, in order."""
+        return tuple(dict.fromkeys(part.name for part in self._parts if isinstance(part, Hole)))
+
+    def fill(self, point: Mapping[str, Value]) -> str:
+        """The text at a point."""
+        return "".join(p if isinstance(p, str) else written(point[p.name]) for p in self._parts)
+
+
+def written(value: Value) -> str:
+    """A factor's value as a program reads it: 16, 0.001, relu."""
+    return value if isinstance(value, str) else repr(value)
+
+
+def check_holes(templates: Iterable[Template | Text], space: Space) -> None:
+    """InputError unless the holes of these texts together are the factors of the space.
+
+    Several texts (a command, what prepares it, its environment) belong to one program. The factor
+    `variant` needs no hole: it says which command runs.
+    """
+    templates = tuple(templates)
+    found = {name for template in templates for name in template.holes}
+    factors = ", ".join(space) or "none"
+    for template in templates:
+        for name in template.holes:
+            if name not in space:
+                expected = f"a factor ({factors}), or {{{{…}}}} for braces that are no hole"
+                raise InputError(f"command {template.text}", f"the hole {{{name}}}", expected)
+    for name in space:
+        if name not in found and name != VARIANT:
+            command = templates[0].text if templates else ""
+            expected = f"a hole {{{name}}} in the command {command}"
+            raise InputError(f"factor {name}", "no hole", expected)
+    for template in templates:
+        _check_values(template, space)
+
+
+def _check_values(template: Template | Text, space: Space) -> None:
+    """Every value must fit into its hole, before the first run and not at the hundredth."""
+    first: dict[str, Value] = {
+        name: factor.values[0] if factor.values else 0 for name, factor in space.items()
+    }
+    for name in template.holes:
+        for value in space[name].values:
+            template.fill({**first, name: value})
+
+
+def _pieces(text: str) -> list[str | Hole]:
+    """Literal text and holes by turns."""
+    pieces: list[str | Hole] = []
+    for match in _PIECE.finditer(text):
+        opened, closed, name, stray = match.groups()
+        if stray or (name is not None and not name.strip()):
+            raise InputError("command", text, _BRACES)
+        literal = "{" if opened else "}" if closed else match.group()
+        pieces.append(literal if name is None else Hole(name.strip()))
+    return pieces
+
+
+def _guarded(words: list[str], place: int) -> tuple[str | Hole, ...]:
+    """A word's pieces; in `sh -c '… {name}'` no hole is bare, for that shell reads the value."""
+    pieces = _pieces(words[place])
+    before = words[:place]
+    is_script = (
+        len(before) > 1
+        and _SCRIPT.fullmatch(before[-1]) is not None
+        and any(PurePath(word).name in _SHELLS for word in before)
+    )
+    if not is_script:
+        return tuple(pieces)
+    return tuple(Hole(p.name, bare=False) if isinstance(p, Hole) else p for p in pieces)
+
+
+def _in_shell(text: str) -> tuple[str | Hole, ...]:
+    """The pieces of a shell's text, each hole with whether quotes count where it stands."""
+    pieces: list[str | Hole] = []
+    before = ""
+    for piece in _pieces(text):
+        if isinstance(piece, Hole):
+            if before.endswith("$"):
+                expected = f"{{{piece.name}}} for the factor, ${{{{{piece.name}}}}} for a variable"
+                raise InputError(f"command {text}", f"${{{piece.name}}}", expected)
+            pieces.append(Hole(piece.name, _is_bare(before)))
+            before += "x"
+        else:
+            pieces.append(piece)
+            before += piece
+    return tuple(pieces)
+
+
+def _is_bare(before: str) -> bool:
+    """Whether a quoted value would be read as one word after this text.
+
+    Not inside quotes, nor after a backslash; and, to be on the safe side, nowhere after a backquote
+    or the beginning of arithmetic, in which quotes mean something else.
+    """
+    quote, escaped = "", False
+    for sign in before:
+        if escaped:
+            escaped = False
+        elif sign == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+    return not (quote or escaped or "`" in before or "((" in before)
