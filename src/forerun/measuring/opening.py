@@ -1,0 +1,114 @@
+"""The study of a campaign: new or as it was, with the factors and programs that were asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from forerun.errors import FactorError, StudyError
+from forerun.factors import VARIANT, Factor, Space, Value
+from forerun.measuring.program import Program, keep_programs, programs_in
+from forerun.measuring.trust import made_here, seal
+from forerun.study import Study
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A study that is ready to be measured into."""
+
+    study: Study
+    space: Space  # to choose points from: what was asked for, with `variant` where it is a factor
+    programs: dict[str, Program]  # to run
+
+
+def open_study(
+    path: str | os.PathLike[str],
+    space: Space | None = None,
+    programs: Mapping[str, Program] | None = None,
+    *,
+    trust: bool = False,
+) -> Opened:
+    """The study at this path, made if there is none, for these factors and programs.
+
+    Values and programs that it lacks are added. What is not given (None) is the study's own. A
+    program that is the study's own is only run if this user made it, or with `trust`.
+    """
+    path = Path(path)
+    is_new = not path.exists()
+    if is_new and space is None:
+        raise StudyError(str(path), "no such file", "a study, or factors for a new one")
+    for program in (programs or {}).values():  # before there is a study of what cannot be run
+        if space is not None:
+            program.check(space)
+            program.check_installed(space)
+    study = Study.create(path, space) if is_new and space is not None else Study.open(path)
+    ours = is_new or trust or made_here(study)
+    if programs is None:
+        programs = _trusted(study, ours)
+    if space is not None:
+        widen(study, space)
+    keep_programs(study, programs)
+    if ours:
+        seal(study)
+    return Opened(study, _chosen_from(study, space, programs), dict(programs))
+
+
+def widen(study: Study, space: Space) -> None:
+    """Give the study's factors the values of these; FactorError if they are other factors."""
+    known = study.space
+    expected = f"the factors of {study.path} ({', '.join(known)})"
+    for name in known:
+        if name not in space and name != VARIANT:
+            raise FactorError("factors", f"no {name}", expected)
+    for name, factor in space.items():
+        if name not in known:
+            raise FactorError("factor", name, expected)
+        _check_same(study.path, known[name], factor)
+    wider = Space(
+        replace(factor, values=_union(factor.values, space[name].values))
+        if name in space
+        else factor
+        for name, factor in known.items()
+    )
+    if wider != known:
+        study.set_space(wider)
+
+
+def _check_same(path: Path, known: Factor, asked: Factor) -> None:
+    for what in ("kind", "scope"):
+        was, now = getattr(known, what), getattr(asked, what)
+        if was != now:
+            raise FactorError(f"factor {known.name}", now, f"{was}, as in {path}")
+    if asked.unit and asked.unit != known.unit:
+        expected = f"{known.unit or 'no unit'}, as in {path}"
+        raise FactorError(f"factor {known.name}, unit", asked.unit, expected)
+
+
+def _union(known: Iterable[Value], asked: Iterable[Value]) -> tuple[Value, ...]:
+    """Levels in their order, new ones last; numbers sorted."""
+    every = dict.fromkeys((*known, *asked))
+    if all(not isinstance(value, str) for value in every):
+        return tuple(sorted(every))
+    return tuple(every)
+
+
+def _chosen_from(study: Study, space: Space | None, programs: Mapping[str, Program]) -> Space:
+    known = study.space
+    asked = known if space is None else space
+    factors = [factor for factor in asked.values() if factor.name != VARIANT]
+    if VARIANT not in known:
+        return Space(factors)
+    levels = tuple(programs) or known[VARIANT].values
+    return Space([*factors, replace(known[VARIANT], values=levels)])
+
+
+def _trusted(study: Study, is_ours: bool) -> dict[str, Program]:
+    programs = programs_in(study)
+    if programs and not is_ours:
+        shown = "; ".join(program.template.text for program in programs.values())
+        raise StudyError(
+            str(study.path), f"commands that somebody else may have made ({shown})", "your trust"
+        )
+    return programs

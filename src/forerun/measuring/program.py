@@ -1,0 +1,151 @@
+"""A program to time: the template of its command, and all that surrounds a run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from forerun.errors import InputError, StudyError
+from forerun.factors import Point, Space
+from forerun.jobs.command import Command, check_program
+from forerun.jobs.marker import Marker
+from forerun.measuring.holes import Template, Text, check_holes
+from forerun.study import Study
+
+NOTE = "programs"  # of a study, under which everything but the commands' texts is kept
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command with holes, and what surrounds each run of it.
+
+    `prepare`, `cleanup` and the values of `environment` may have holes too.
+    """
+
+    template: Template
+    directory: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = None  # seconds
+    prepare: Template | None = None
+    cleanup: Template | None = None
+    marker: Marker | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.environment:
+            if not name or "=" in name or not name.isprintable():
+                raise InputError("environment", name, "the name of a variable")
+        if self.timeout is not None and not 0 < self.timeout < float("inf"):
+            raise InputError("timeout", self.timeout, "a positive number of seconds")
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        *,
+        shell: bool = False,
+        prepare: str = "",
+        cleanup: str = "",
+        marker: str = "",
+        directory: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Program:
+        """A program from texts as typed; `shell` holds for `prepare` and `cleanup` too."""
+        return cls(
+            Template.parse(text, shell),
+            directory=directory,
+            environment=dict(environment or {}),
+            timeout=timeout,
+            prepare=Template.parse(prepare, shell) if prepare else None,
+            cleanup=Template.parse(cleanup, shell) if cleanup else None,
+            marker=Marker(marker) if marker else None,
+        )
+
+    @property
+    def texts(self) -> Sequence[Template | Text]:
+        """All its texts that may have holes, the command first."""
+        others = [template for template in (self.prepare, self.cleanup) if template is not None]
+        return [self.template, *others, *map(Text, self.environment.values())]
+
+    def check(self, space: Space) -> None:
+        """InputError unless its holes are the factors of the space."""
+        check_holes(self.texts, space)
+
+    def check_installed(self, space: Space) -> None:
+        """InputError unless this machine has the program, and those that prepare and clean up."""
+        command = self.command(Point({name: (f.values or (0,))[0] for name, f in space.items()}))
+        for words in filter(None, (command.words, command.prepare, command.cleanup)):
+            check_program(words, command.directory, command.environment)
+
+    def command(self, point: Point) -> Command:
+        """The command to run at a point."""
+        return Command(
+            words=self.template.fill(point),
+            directory=self.directory,
+            environment={k: Text(v).fill(point) for k, v in self.environment.items()},
+            timeout=self.timeout,
+            prepare=self.prepare.fill(point) if self.prepare else (),
+            cleanup=self.cleanup.fill(point) if self.cleanup else (),
+            marker=self.marker,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the command's text, as JSON holds it."""
+        return {
+            "shell": self.template.shell,
+            "prepare": self.prepare.text if self.prepare else "",
+            "cleanup": self.cleanup.text if self.cleanup else "",
+            "marker": self.marker.pattern if self.marker else "",
+            "directory": str(self.directory) if self.directory else None,
+            "environment": dict(self.environment),
+            "timeout": self.timeout,
+        }
+
+
+def as_program(command: str | Template | Program) -> Program:
+    """The program of a text as typed, or of a template, with nothing around it."""
+    if isinstance(command, Program):
+        return command
+    return Program(command) if isinstance(command, Template) else Program.parse(command)
+
+
+def programs_in(study: Study) -> dict[str, Program]:
+    """The programs that a study was measured with, by name.
+
+    Only to be run if `trust.made_here(study)`, or if the user has seen and confirmed them.
+    """
+    found, notes = {}, study.note(NOTE) or {}
+    for name, text in study.commands.items():
+        try:
+            kept = dict(notes.get(name, {}))
+            directory = kept.pop("directory", None)
+            found[name] = Program.parse(
+                text, directory=None if directory is None else Path(directory), **kept
+            )
+        except (InputError, TypeError, AttributeError, ValueError) as error:
+            where = f"{study.path}, command {name}".rstrip()
+            raise StudyError(where, f"a damaged description ({error})", "one by forerun") from error
+    return found
+
+
+def keep_programs(study: Study, programs: Mapping[str, Program]) -> None:
+    """Add programs to a study; StudyError if one that it has by that name is another."""
+    for name, program in programs.items():
+        study.add_command(name, program.template.text)
+    before = study.note(NOTE) or {}
+    for name, program in programs.items():
+        _check_same(study, name, before.get(name, {}), program.to_dict())
+    after = before | {name: program.to_dict() for name, program in programs.items()}
+    if after != before:
+        study.set_note(NOTE, after)
+
+
+def _check_same(study: Study, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """What changes the meaning of the times must stay; a time-out or a directory may change."""
+    for setting in ("shell", "marker"):
+        if setting in before and before[setting] != now[setting]:
+            where = f"{study.path}, {' '.join(('command', name)).strip()}, {setting}"
+            found, expected = (str(one[setting]) or "none" for one in (now, before))
+            raise StudyError(where, found, f"as before: {expected}")
