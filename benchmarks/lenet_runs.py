@@ -34,7 +34,7 @@ MEASURES = ("seconds", "user_seconds", "system_seconds", "memory_bytes")
 COLUMNS = (*SPACE, *MEASURES, "other_load", "started", "status")
 TIMEOUT = 120.0  # seconds
 MOST_LOAD = 0.2  # processors that others may keep busy during a run
-TRIES = 3  # of a run that others disturbed
+TRIES = 3  # of a run that others disturbed, or of what goes before and after it
 FAILURES = 5  # in a row, after which a framework is given up
 
 progress = Console(stderr=True)
@@ -104,13 +104,13 @@ def measure(setting: Setting, out: Path, limit: int | None = None) -> None:
 
 
 def _done(words: tuple[str, ...]) -> None:
-    """Run a command that comes before or after a run; InputError if it fails."""
+    """Run a command that comes before or after a run; InputError if it fails three times."""
     if not words:
         return
     check_program(words)
-    code = subprocess.run(words, check=False).returncode
-    if code:
-        raise InputError(shlex.join(words), f"exit code {code}", "a command that ends well")
+    codes = (subprocess.run(words, check=False).returncode for _ in range(TRIES))
+    if all(codes):
+        raise InputError(shlex.join(words), "an exit code above 0", "a command that ends well")
 
 
 def table(out: Path, framework: str) -> Path:
