@@ -3,8 +3,8 @@
     python benchmarks/frameworks.py measure --framework pytorch --framework mxnet --out DIR
     python benchmarks/frameworks.py table --runs benchmarks/measured
 
-The study of the generic performance model's paper, on the machine at hand. `measure` times 168
-runs of each framework (120 random configurations, 24 of them three times), about 20 minutes each
+The study of the generic performance model's paper, on the machine at hand. `measure` times 147
+runs of each framework (105 random configurations, 21 of them three times), about 20 minutes each
 on an idle machine, and goes on where it stopped. `table` prints what follows from the runs.
 """
 

@@ -9,10 +9,10 @@ time, so neither is drawn. Some points are run three times, for the spread betwe
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forerun.factors import Factor, Kind, Point, Scope, Space, Value
+from forerun.factors import Point
+from forerun.workloads.sizes import can_be_built, lenet_sizes, lenet_space
 
 FRAMEWORKS = ("tensorflow", "mxnet", "pytorch")
 CHUNK = 500  # images a data chunk
@@ -21,30 +21,7 @@ REPEATED_EACH, REPEATS = 5, 3  # every fifth point is run three times
 LONGEST = 10.0  # seconds of training, as `rough_seconds` sees it
 
 
-def _factor(name: str, scope: Scope, values: Iterable[Value], unit: str = "") -> Factor:
-    listed = tuple(values)
-    kind: Kind = "categorical" if isinstance(listed[0], str) else "numeric"
-    return Factor(name, kind, scope, unit, values=listed)
-
-
-SPACE = Space(
-    [
-        _factor("kernel", "intrinsic", (2, 3, 4, 5), "px"),
-        _factor("pool", "intrinsic", (2, 3, 4), "px"),
-        _factor("filters", "intrinsic", (4, 6, 8, 12, 16, 24, 32, 48, 64)),
-        _factor("activation", "intrinsic", ("relu", "tanh", "sigmoid")),
-        _factor("optimiser", "intrinsic", ("sgd", "adam")),
-        _factor("learning_rate", "intrinsic", (1e-4, 1e-3, 1e-2, 1e-1)),
-        _factor("padding", "intrinsic", ("valid", "same")),
-        _factor("stride", "intrinsic", (1, 2, 3), "px"),
-        _factor("dropout", "intrinsic", (0.2, 0.35, 0.5, 0.65, 0.8)),
-        _factor("dataset", "intrinsic", ("mnist", "fashion-mnist", "cifar10")),
-        _factor("chunks", "extrinsic", (2, 3, 4, 6, 8, 12, 16)),
-        _factor("batch", "extrinsic", (8, 16, 32, 64, 128, 256), "samples"),
-        _factor("epochs", "extrinsic", (1, 2, 3, 4)),
-        _factor("workers", "extrinsic", (1, 2)),
-    ]
-)
+SPACE = lenet_space()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +51,17 @@ def _draw(count: int, draw: random.Random) -> list[Point]:
     drawn: dict[Point, None] = {}
     while len(drawn) < count:
         point = Point({name: draw.choice(factor.values) for name, factor in SPACE.items()})
-        if min(sizes(point)) >= 1 and rough_seconds(point) <= LONGEST:
+        if can_be_built(point) and rough_seconds(point) <= LONGEST:
             drawn[point] = None
     return list(drawn)
 
 
-def sizes(point: Point) -> tuple[int, int, int, int]:
-    """The width in pixels after each convolution and each pooling; below 1: cannot be built."""
-    kernel, pool, stride = (int(point[name]) for name in ("kernel", "pool", "stride"))
-    same = point["padding"] == "same"
-
-    def convolved(width: int) -> int:
-        return -(-width // stride) if same else (width - kernel) // stride + 1
-
-    first = convolved(_image(point)[0])
-    second = convolved(first // pool)
-    return first, first // pool, second, second // pool
-
-
-def _image(point: Point) -> tuple[int, int]:
-    """Width in pixels and channels."""
-    return (32, 3) if point["dataset"] == "cifar10" else (28, 1)
-
-
 def multiply_adds(point: Point) -> int:
     """Multiplications with addition that one image takes forwards."""
-    first, _, second, last = sizes(point)
+    first, _, second, last = lenet_sizes(point)
     area, filters = int(point["kernel"]) ** 2, int(point["filters"])
-    convolutions = area * filters * (first**2 * _image(point)[1] + second**2 * 2 * filters)
+    channels = 3 if point["dataset"] == "cifar10" else 1
+    convolutions = area * filters * (first**2 * channels + second**2 * 2 * filters)
     return convolutions + last**2 * 2 * filters * 120 + 120 * 84 + 84 * 10
 
 
