@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from forerun.factors import Factor, Point, Space
     from forerun.importing import read_runs
+    from forerun.measuring.measure import measure
     from forerun.modelling.estimator import PerformanceModel
     from forerun.modelling.explain import Explanation
     from forerun.modelling.held_out import HeldOut, held_out
@@ -50,6 +51,7 @@ _MODULES = {
     "Suggestion": "forerun.modelling.suggest",
     "TableError": "forerun.errors",
     "held_out": "forerun.modelling.held_out",
+    "measure": "forerun.measuring.measure",
     "read_runs": "forerun.importing",
     "suggest": "forerun.modelling.suggest",
     "write_report": "forerun.report",
@@ -76,6 +78,7 @@ __all__ = [
     "TableError",
     "__version__",
     "held_out",
+    "measure",
     "read_runs",
     "suggest",
     "write_report",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from forerun.measuring.progress import Progress, Summary
+
 __all__ = ["Run", "Status", "StoredModel", "Study"]
 
 
@@ -168,6 +170,38 @@ class Study:
                 (_rows.row_of(space, run) for run in runs),
             )
             return _rows.count(db) - before
+
+    def measure(
+        self,
+        what: Callable[..., Any] | str | Mapping[str, str],
+        space: Space | None = None,
+        *,
+        runs: int | None = None,
+        target_error: float | None = None,
+        budget_seconds: float | None = None,
+        design: str = "adaptive",
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        **options: Any,
+    ) -> Summary:
+        """Run and time a function, a command with holes or several by name, and store the runs.
+
+        As `forerun.measure`, which has all the options, and makes the study if there is none.
+        """
+        from forerun.measuring.measure import measure  # late: measuring is built upon studies
+
+        return measure(
+            self,
+            what,
+            space,
+            runs=runs,
+            target_error=target_error,
+            budget_seconds=budget_seconds,
+            design=design,
+            seed=seed,
+            progress=progress,
+            **options,
+        )
 
     def runs(self, status: Status | None = None) -> list[Run]:
         """The runs, or those of one status, in the order in which they were added."""

@@ -41,6 +41,11 @@ class Limits:
     retries: int = 1  # of a run that failed; one out of memory or time is not tried again
     failures: int | None = 10  # one after the other, after which it is no use going on
 
+    @classmethod
+    def usual(cls, retries: int = 1) -> Limits:
+        """Of an adaptive design, where nobody says when to stop."""
+        return cls(target_error=0.1, runs=60, budget_seconds=3600.0, retries=retries)
+
     def __post_init__(self) -> None:
         _positive("target error", self.target_error, "a share above 0, such as 0.1 for 10 %")
         _positive("runs", self.runs, "a whole number of at least 1")

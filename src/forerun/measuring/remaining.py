@@ -9,7 +9,7 @@ from functools import cached_property
 
 from forerun.factors import Point
 from forerun.measuring.attempts import done, is_measured, seconds_of, spent
-from forerun.measuring.design import Design
+from forerun.measuring.design import Design, Planned
 from forerun.measuring.progress import Limits
 from forerun.study import Run
 
@@ -31,6 +31,8 @@ class Remaining:
         known = [] if self.limits.runs is None else [self.limits.runs]
         if self._to_come is not None:
             known.append(self._done + len(self._to_come))
+        elif self.design.total is not None:
+            known.append(self.design.total)
         return max(min(known), self._done) if known else None
 
     def seconds(self, slots: int, overhead: float = 1.0) -> float | None:
@@ -56,7 +58,7 @@ class Remaining:
     @cached_property
     def _to_come(self) -> list[Point] | None:
         """The points that will be run, where the design knows them."""
-        if self.design.total is None:
+        if not isinstance(self.design, Planned):
             return None
         chosen = self.design.next(self.runs, self.pending, self.design.total)
         return [*self.pending, *(one.point for one in chosen)]
