@@ -1,11 +1,11 @@
-"""Start one program, time it, keep its output, and leave nothing of it behind.
+"""Start one program, time it, keep what it prints, and leave nothing of it behind.
 
-`time_command` runs this file as a script, a process of its own for each program. A program's peak
-memory is counted from that of the process that started it, so that one must be small: nothing below
-its own 12 MB can be told. It adopts whatever the program leaves behind, and so finds and ends it.
-It learns what to do from one line of JSON on standard input, which then stays open as a lifeline:
-when that ends, because forerun cancels or has died, so does the program. What it saw goes to
-standard output. It must import little, for speed and size, and nothing of forerun.
+`time_command` runs this file as a script, in a process of its own for every run. That process is
+small, for the kernel counts a program's peak memory from that of the process that started it: less
+than about 12 MB cannot be told. It adopts what the program leaves behind, and so can end it. What
+to do comes as a line of JSON on standard input, which then stays open as a lifeline: when that
+ends, because forerun cancels the run or has died, every process of the run is ended. What it saw
+goes to standard output. It imports little, for speed and size, and nothing of forerun.
 """
 
 # pathlib would make it slower to start, and larger.
@@ -21,64 +21,83 @@ import signal
 import sys
 import threading
 import time
+from array import array
 from contextlib import suppress
 from typing import Any, NoReturn
 
-SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
-PIPE_BYTES = 2**20  # of output that a program may be ahead of the reader
-PIECE_BYTES = 2**16
-TAIL_BYTES = 2**20
-PAUSE = 0.001  # seconds between two reads: a program that prints a lot wakes no reader each time
-SETTLE = 0.5  # seconds in which what a program leaves behind may end by itself
-GRACE = 1.0  # seconds between asking to end and forcing it
-FORCE = 10.0  # seconds of forcing, after which a process cannot be ended by anybody
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, of prctl(2)
+PIPE_BYTES = 2**20  # that a program can be ahead of the reader
+PIECE_BYTES = 2**16  # read at once
+TAIL_BYTES = 2**20  # of a long output's end that are kept
+PAUSE = 0.001  # seconds after a small read, so that a program does not wake us for each line
+SHORTEST = 0.1  # seconds of a run in which the load can be told: the kernel counts it in 10 ms
+SETTLE = 0.5  # seconds in which what was left behind may end by itself
+GRACE = 1.0  # seconds between asking a process to end and forcing it to
+FORCE = 10.0  # seconds of forcing, after which nobody can end it
 
 
 class Output:
-    """The first part and the last MiB of what a program prints, and when each piece of it came."""
+    """The first part and the end of what a program prints, and when its lines came."""
 
     def __init__(self, path: str, limit: int) -> None:
         self.limit = limit
-        self.room = limit - min(TAIL_BYTES, limit // 2)
-        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self.tail_limit = tail_bytes(limit)
+        self.room = limit - self.tail_limit
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         self.tail = bytearray()
         self.printed = self.written = 0
-        self.marks: list[tuple[int, float]] = []  # bytes printed so far, time
+        # Where and when pieces ended in which a line did; none past the limit.
+        self.offsets, self.times = array("q"), array("d")
 
     def read_all(self, pipe: int) -> None:
-        """Read until nobody holds the other end; the disk may fill meanwhile."""
+        """Read until nobody holds the pipe's other end."""
         while piece := os.read(pipe, PIECE_BYTES):
             self.add(piece, time.monotonic())
             if len(piece) < PIECE_BYTES:
                 time.sleep(PAUSE)
-        left_out = self.printed - self.written - len(self.tail)
-        if left_out:
-            self.write(b"\n[forerun left out %d bytes here]\n" % left_out)
-        self.write(self.tail)
 
     def add(self, piece: bytes, now: float) -> None:
+        """Keep what there is room for. A full disk is no reason to stop reading."""
         self.printed += len(piece)
-        if self.printed <= self.limit:
-            self.marks.append((self.printed, now))
+        if self.printed <= self.limit and (b"\n" in piece or b"\r" in piece):
+            self.offsets.append(self.printed)
+            self.times.append(now)
         if first := piece[: self.room]:
             written = self.write(first)
             self.written += written
             self.room = self.room - written if written == len(first) else 0
             piece = piece[written:]
         self.tail += piece
-        if len(self.tail) > 2 * TAIL_BYTES:
-            del self.tail[:-TAIL_BYTES]
+        if len(self.tail) > self.tail_limit + PIECE_BYTES:
+            self.cut_tail()
+
+    def finish(self) -> None:
+        """Write the end of what was printed."""
+        if self.printed > self.limit:
+            self.cut_tail()
+            left_out = self.printed - self.written - len(self.tail)
+            self.write(b"\n[forerun left out %d bytes here]\n" % left_out)
+        self.write(self.tail)
+
+    def cut_tail(self) -> None:
+        """Forget what is too far from the end."""
+        del self.tail[: len(self.tail) - self.tail_limit]
 
     def write(self, text: bytes | bytearray) -> int:
-        """How much of the text was written: less than all of it where the disk is full."""
+        """How much could be written: less than all of it where the disk is full."""
         try:
             return os.write(self.file, text)
         except OSError:
             return 0
 
 
+def tail_bytes(limit: int) -> int:
+    """How much is kept of the end of an output that is longer than the limit."""
+    return min(TAIL_BYTES, limit // 2)
+
+
 def descendants() -> set[int]:
-    """Every living process below this one."""
+    """The living processes below this one."""
     parents = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:
@@ -98,21 +117,8 @@ def send(number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def hold_lifeline(timeout: float | None, why: list[str]) -> NoReturn:
-    """Wait for the lifeline's end or the time-out, then end every process; for a thread."""
-    readable, _, _ = select.select([0], [], [], timeout)
-    why.append("cancelled" if readable else "timed_out")
-    send(signal.SIGTERM)
-    time.sleep(GRACE)
-    forced = time.monotonic()
-    while time.monotonic() < forced + FORCE:
-        send(signal.SIGKILL)
-        time.sleep(0.05)
-    os._exit(1)
-
-
 def reap(seconds: float) -> bool:
-    """Wait this long for all children; whether none is left."""
+    """Wait so long for all children to end; whether they did."""
     limit = time.monotonic() + seconds
     with suppress(ChildProcessError):
         while time.monotonic() < limit:
@@ -128,29 +134,43 @@ def end_left_behind(settle: float) -> int:
         return 0
     count = len(descendants())
     send(signal.SIGTERM)
-    limit = time.monotonic() + FORCE
     gone = reap(GRACE)
+    limit = time.monotonic() + FORCE
     while not gone and time.monotonic() < limit:
         send(signal.SIGKILL)
         gone = reap(0.05)
     return count
 
 
+def hold_lifeline(timeout: float | None, why: list[str]) -> NoReturn:
+    """Wait for the time-out or the lifeline's end, say which, and end the program; for a thread.
+
+    The main thread sees the program end and goes on to the exit; if it does not, this one exits.
+    """
+    if timeout is not None:
+        timeout = min(timeout, threading.TIMEOUT_MAX)
+    lifeline, _, _ = select.select([sys.stdin], [], [], timeout)
+    why.append("cancelled" if lifeline else "timed_out")
+    send(signal.SIGTERM)
+    time.sleep(GRACE)
+    limit = time.monotonic() + FORCE
+    while time.monotonic() < limit:
+        send(signal.SIGKILL)
+        time.sleep(0.05)
+    os._exit(1)
+
+
 def busy_seconds() -> float:
-    """Seconds for which the machine's processors were busy, all together, since it started."""
+    """Seconds of processor that all others have used, and that a host withheld from its guest."""
     with open("/proc/stat", "rb") as stat:
         user, nice, system, _, _, irq, softirq, steal = map(int, stat.readline().split()[1:9])
-    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-
-
-def own_seconds() -> float:
-    """Seconds of processor that this process has used."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return busy - own.ru_utime - own.ru_stime
 
 
 def start(spec: dict[str, Any], pipe: int) -> int:
-    """Start the program, by vfork and so at no cost of its own; returns its process id."""
+    """Start the program, without a copy of this process (vfork); returns its process id."""
     return os.posix_spawn(
         spec["program"],
         spec["words"],
@@ -160,14 +180,14 @@ def start(spec: dict[str, Any], pipe: int) -> int:
             (os.POSIX_SPAWN_DUP2, pipe, 1),
             (os.POSIX_SPAWN_DUP2, pipe, 2),
         ),
-        setsid=True,  # what is typed at the terminal is for forerun
+        setsid=True,  # what is typed at the terminal is meant for forerun
         setsigmask=(),
-        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them, others must not
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them; others count on them
     )
 
 
 def run(spec: dict[str, Any]) -> dict[str, Any]:
-    """Run the program that the specification names; returns what was seen of it."""
+    """Run the program; returns what was seen of it."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     os.chdir(spec["directory"])
     output = Output(spec["output"], spec["output_limit"])
@@ -176,39 +196,45 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     reader = threading.Thread(target=output.read_all, args=(read_end,), daemon=True)
     reader.start()
-    why: list[str] = []  # it was ended, if it was
+    why: list[str] = []
     holder = threading.Thread(target=hold_lifeline, args=(spec["timeout"], why), daemon=True)
 
-    busy, own = busy_seconds(), own_seconds()
-    started, began = time.time(), time.monotonic()
+    busy = busy_seconds()
+    started, began = time.gmtime(), time.monotonic()
     pid = start(spec, write_end)
     os.close(write_end)
     holder.start()
     while (ended := os.wait())[0] != pid:
-        pass
+        pass  # an orphan of the program that had ended before it
     wall = time.monotonic() - began
-    busy, own = busy_seconds() - busy, own_seconds() - own
+    busy = busy_seconds() - busy
 
-    left_behind = end_left_behind(0 if why else SETTLE)
-    reader.join(GRACE)  # somebody whom we did not start may hold the pipe
+    stopped = "".join(why[:1])  # a time-out from here on is none
+    left_behind = end_left_behind(0 if stopped else SETTLE)
+    reader.join(FORCE)  # or a process that is not ours holds the pipe
+    output.finish()
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    others = max(0.0, busy - usage.ru_utime - usage.ru_stime)
     return {
-        "ended": why[0] if why else "",
-        "exit_code": os.waitstatus_to_exitcode(ended[1]),
-        "wall_seconds": wall,
-        "user_seconds": usage.ru_utime,
-        "system_seconds": usage.ru_stime,
-        "memory_bytes": usage.ru_maxrss * 1024,
-        "other_seconds": busy - own - usage.ru_utime - usage.ru_stime,
-        "started": started,
-        "left_behind": 0 if why else left_behind,
-        "printed_bytes": output.printed,
-        "marks": [(offset, now - began) for offset, now in output.marks] if spec["marks"] else [],
+        "stopped": stopped,
+        "offsets": output.offsets.tolist() if spec["marks"] else [],
+        "times": output.times.tolist() if spec["marks"] else [],
+        "timing": {
+            "wall_seconds": wall,
+            "user_seconds": usage.ru_utime,
+            "system_seconds": usage.ru_stime,
+            "memory_bytes": usage.ru_maxrss * 1024,
+            "exit_code": os.waitstatus_to_exitcode(ended[1]),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", started),
+            "other_load": others / wall if wall >= SHORTEST else 0.0,
+            "left_behind": 0 if stopped else left_behind,
+            "printed_bytes": output.printed,
+        },
     }
 
 
 def main() -> NoReturn:
-    """Do as one line of standard input says, and answer with one line."""
+    """Do what the line on standard input says, and answer with another."""
     spec = json.loads(sys.stdin.buffer.readline())
     try:
         answer = run(spec)
@@ -216,7 +242,7 @@ def main() -> NoReturn:
         answer = {"error": error.strerror}
     with suppress(BrokenPipeError):  # forerun is gone
         print(json.dumps(answer), flush=True)
-    os._exit(0)  # past the threads, which wait
+    os._exit(0)  # past the threads, which may still wait
 
 
 if __name__ == "__main__":

@@ -6,92 +6,88 @@ import math
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import regex
 
 from forerun.errors import InputError
 
-if TYPE_CHECKING:
-    from regex import Pattern
-
-LIMIT = 5.0  # seconds that all matching of one output may take
-
-Mark = tuple[int, float]  # bytes printed so far, and when: seconds since the start
+LIMIT = 10.0  # seconds that the matching of one output may take
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a program printed, and when: by `times[i]` the first `offsets[i]` bytes had come."""
+
+    text: bytes
+    offsets: list[int] = field(default_factory=list)  # rising, each past the end of a line
+    times: list[float] = field(default_factory=list)  # seconds, on the same clock
+    whole: bool = True  # false where only the end was kept
+
+    def time_of(self, end: int) -> float:
+        """When the line that ends here had come: a last one without an end of line came last."""
+        return self.times[min(bisect_left(self.offsets, end), len(self.times) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
-    """A regular expression that finds a run's seconds in its output, line by line.
+    """A regular expression that finds a run's seconds in what it prints, line by line.
 
     Without a group: the mean time between two lines that match, from the first to the last.
-    With a group: the last number that it captured, in seconds.
+    With one: the last number that it captured, in seconds.
     """
 
     pattern: str
 
     def __post_init__(self) -> None:
-        if self._compiled.groups > 1:
-            raise InputError("marker", self.pattern, "one capture group at most")
-
-    @cached_property
-    def _compiled(self) -> Pattern[str]:
         try:
-            return regex.compile(self.pattern)
+            groups = regex.compile(self.pattern).groups
         except regex.error as error:
             raise InputError("marker", self.pattern, f"a regular expression: {error}") from None
+        if groups > 1:
+            raise InputError("marker", self.pattern, "one capture group at most, (?:…) aside")
 
-    def seconds(self, output: bytes, marks: Sequence[Mark], whole: bool) -> float:
-        """The time that the output tells; InputError where it tells none.
+    def seconds(self, printed: Printed) -> float:
+        """The time that the output tells; InputError where it tells none."""
+        captures = regex.compile(self.pattern).groups == 1
+        return self._captured(printed) if captures else self._between(printed)
 
-        `whole` says whether nothing of the output was left out.
-        """
-        if self._compiled.groups:
-            return self._captured(output)
-        if not whole:
-            raise InputError("marker", "an output that was not kept whole", "all of its lines")
-        return self._between(output, marks)
-
-    def _captured(self, output: bytes) -> float:
-        found = [match[1] for _, match in self._matches(output) if match[1] is not None]
+    def _captured(self, printed: Printed) -> float:
+        found = [match[1] for _, match in self._matches(printed.text) if match[1] is not None]
         if not found:
-            raise InputError("marker", "no number in the output", f"a match of {self.pattern}")
+            raise InputError("marker", "no match in the output", f"a match of {self.pattern}")
         try:
             seconds = float(found[-1])
         except ValueError:
             seconds = math.nan
-        if not (math.isfinite(seconds) and seconds > 0):
+        if not 0 < seconds < math.inf:
             raise InputError("marker", found[-1], "a number of seconds above 0")
         return seconds
 
-    def _between(self, output: bytes, marks: Sequence[Mark]) -> float:
-        ends = [end for end, _ in self._matches(output)]
+    def _between(self, printed: Printed) -> float:
+        if not printed.whole:
+            raise InputError("marker", "more output than is kept", "all of it, or a capture group")
+        ends = [end for end, _ in self._matches(printed.text)]
         if len(ends) < 2:
-            raise InputError("marker", f"{len(ends)} matching lines", "two or more in the output")
-        first, last = (_time_of(end, marks) for end in (ends[0], ends[-1]))
-        if first == last:
-            raise InputError(
-                "marker", f"{len(ends)} lines at one instant", "a program that prints at once"
-            )
+            found = f"{len(ends) or 'no'} match{'' if ends else 'es'} in the output"
+            raise InputError("marker", found, f"two or more of {self.pattern}")
+        first, last = printed.time_of(ends[0]), printed.time_of(ends[-1])
+        if first >= last:
+            found = f"{len(ends)} matches that came at once"
+            raise InputError("marker", found, "a program that writes each line out when it is due")
         return (last - first) / (len(ends) - 1)
 
-    def _matches(self, output: bytes) -> Iterator[tuple[int, regex.Match[str]]]:
-        """Where each matching line ends, and its first match."""
+    def _matches(self, text: bytes) -> Iterator[tuple[int, regex.Match[str]]]:
+        """Where each matching line ends, and the first match in it."""
+        search = regex.compile(self.pattern).search
         limit = time.monotonic() + LIMIT
-        for line in re.finditer(rb"[^\r\n]+", output):
-            text = line[0].decode(errors="replace")
+        for line in re.finditer(rb"[^\r\n]+", text):
+            left = max(1e-6, limit - time.monotonic())
             try:
-                match = self._compiled.search(text, timeout=max(1e-3, limit - time.monotonic()))
+                match = search(line[0].decode(errors="replace"), timeout=left)
             except TimeoutError:
-                raise InputError(
-                    "marker", self.pattern, f"a pattern that takes less than {LIMIT:g} s to match"
-                ) from None
+                expected = f"a pattern that is matched within {LIMIT:g} s"
+                raise InputError("marker", self.pattern, expected) from None
             if match:
                 yield line.end(), match
-
-
-def _time_of(end: int, marks: Sequence[Mark]) -> float:
-    return marks[bisect_left(marks, end, key=lambda mark: mark[0])][1]
