@@ -1,0 +1,266 @@
+"""Runs that do not end by themselves, and what is left of them: nothing."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forerun.jobs import Command, Timing, time_command
+from forerun.jobs import command as jobs_command
+
+# A program of three processes, one of which has left its group and session.
+FAMILY = "echo $$ >> pids; sleep 60 & echo $! >> pids; setsid sh -c 'echo $$ >> pids; sleep 60'"
+STUBBORN = "trap '' TERM; " + FAMILY
+DAEMON = "setsid sh -c 'echo $$ >> pids; exec sleep 60' & sleep 0.1"
+
+
+def shell(text: str, directory: Path, **options: object) -> Command:
+    return Command(("sh", "-c", text), directory, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "output.txt"
+
+
+def pids(directory: Path) -> list[int]:
+    file = directory / "pids"
+    return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < limit, "waited 20 s"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("program", [FAMILY, STUBBORN], ids=["family", "stubborn"])
+def test_a_time_out_ends_every_process(tmp_path: Path, output: Path, program: str) -> None:
+    timing = time_command(shell(program, tmp_path, timeout=0.3), output)
+    assert (timing.status, timing.seconds) == ("timed_out", None)
+    assert timing.reason == "took longer than 300 ms"
+    assert 0.3 <= timing.wall_seconds < 30
+    assert len(pids(tmp_path)) == 3
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_a_program_that_stops_itself_is_timed_out(tmp_path: Path, output: Path) -> None:
+    timing = time_command(shell("kill -STOP $$", tmp_path, timeout=0.2), output)
+    assert timing.status == "timed_out"
+
+
+def test_a_program_that_ends_well_when_asked_to_is_still_timed_out(
+    tmp_path: Path, output: Path
+) -> None:
+    polite = "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done"
+    timing = time_command(shell(polite, tmp_path, timeout=0.3), output)
+    assert (timing.status, timing.exit_code) == ("timed_out", 0)
+    assert output.read_text().endswith("saved\n")
+
+
+def test_any_time_out_is_taken(tmp_path: Path, output: Path) -> None:
+    assert time_command(shell("sleep 0.1", tmp_path, timeout=1e300), output).status == "ok"
+
+
+def test_what_goes_on_in_the_background_is_ended(tmp_path: Path, output: Path) -> None:
+    timing = time_command(shell(DAEMON, tmp_path), output)
+    assert (timing.status, timing.left_behind) == ("ok", 1)
+    assert timing.wall_seconds < 30
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_what_ends_by_itself_soon_after_is_not_left_behind(tmp_path: Path, output: Path) -> None:
+    timing = time_command(shell("(sleep 0.1; echo late) &", tmp_path), output)
+    assert (timing.status, timing.left_behind) == ("ok", 0)
+    assert output.read_text() == "late\n"
+
+
+def test_a_time_out_after_the_program_has_ended_is_none(tmp_path: Path, output: Path) -> None:
+    timing = time_command(shell(DAEMON, tmp_path, timeout=0.5), output)
+    assert timing.status == "ok"
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_cancelling(tmp_path: Path, output: Path) -> None:
+    cancel = threading.Event()
+    threading.Timer(0.3, cancel.set).start()
+    command = shell(FAMILY, tmp_path, cleanup=("touch", "cleaned"))
+    timing = time_command(command, output, cancel)
+    assert (timing.status, timing.reason, timing.seconds) == ("cancelled", "cancelled", None)
+    assert not any(map(alive, pids(tmp_path)))
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_cancelling_while_it_is_prepared(tmp_path: Path, output: Path) -> None:
+    cancel = threading.Event()
+    cancel.set()
+    command = shell("touch ran", tmp_path, prepare=("sleep", "60"))
+    timing = time_command(command, output, cancel)
+    assert (timing.status, timing.reason) == ("cancelled", "prepare: cancelled")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_prepare_that_hangs_fails_the_run(tmp_path: Path, output: Path) -> None:
+    timing = time_command(shell("true", tmp_path, timeout=0.2, prepare=("sleep", "60")), output)
+    assert (timing.status, timing.reason) == ("failed", "prepare: took longer than 200 ms")
+
+
+class InterruptionError(Exception):
+    pass
+
+
+@pytest.fixture
+def interrupted() -> Iterator[None]:
+    """An exception in the main thread after half a second, as Control-C makes one."""
+
+    def interrupt(*_: object) -> None:
+        raise InterruptionError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_interruption_ends_the_program_and_cleans_up(tmp_path: Path, output: Path) -> None:
+    command = shell(STUBBORN, tmp_path, cleanup=("touch", "cleaned"))
+    with pytest.raises(InterruptionError):
+        time_command(command, output)
+    assert len(pids(tmp_path)) == 3
+    assert not any(map(alive, pids(tmp_path)))
+    assert (tmp_path / "cleaned").exists()
+
+
+def forerun_process(text: str, directory: Path) -> subprocess.Popen[str]:
+    """Another process that times this text for a shell."""
+    program = f"""
+import signal
+from pathlib import Path
+from forerun.jobs import Command, time_command
+signal.signal(signal.SIGINT, lambda *_: None)
+timing = time_command(Command(("sh", "-c", {text!r})), Path("output.txt"))
+print(timing.status)
+"""
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def launchers_of(pid: int) -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(child) for child in found.stdout.split()]
+
+
+@pytest.mark.parametrize("program", [FAMILY, STUBBORN], ids=["family", "stubborn"])
+def test_nothing_outlives_forerun(tmp_path: Path, program: str) -> None:
+    with forerun_process(program, tmp_path) as forerun:
+        wait_for(lambda: len(pids(tmp_path)) == 3)
+        launchers = launchers_of(forerun.pid)
+        assert len(launchers) == 1
+        forerun.kill()
+    wait_for(lambda: not any(map(alive, [*pids(tmp_path), *launchers])))
+
+
+def test_what_is_typed_at_the_terminal_does_not_reach_the_program(tmp_path: Path) -> None:
+    text = "echo $$ >> pids; sleep 0.5; echo done"
+    with forerun_process(text, tmp_path) as forerun:
+        wait_for(lambda: len(pids(tmp_path)) == 1)
+        os.killpg(forerun.pid, signal.SIGINT)
+        assert forerun.communicate()[0] == "ok\n"
+    assert (tmp_path / "output.txt").read_text() == "done\n"
+
+
+def test_a_launcher_that_is_ended(tmp_path: Path, output: Path) -> None:
+    kill = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
+    timing = time_command(Command((sys.executable, "-c", kill), tmp_path), output)
+    assert (timing.status, timing.reason) == ("failed", "cannot be started: its launcher was ended")
+
+
+def test_a_program_that_fills_the_disk(tmp_path: Path, output: Path) -> None:
+    reserve = shutil.disk_usage(tmp_path).free - 2**26
+    fill = f"import os, time; os.posix_fallocate(os.open('big', 65), 0, {2**28}); time.sleep(60)"
+    command = Command(
+        (sys.executable, "-c", fill),
+        tmp_path,
+        disk_reserve=reserve,
+        cleanup=("sh", "-c", "sleep 0.3; rm big"),
+    )
+    timing = time_command(command, output)
+    assert timing.status == "failed"
+    assert timing.reason.startswith("fills the disk: ")
+    assert timing.reason.endswith(" must stay free")
+    assert not (tmp_path / "big").exists()
+
+
+def test_a_program_that_removes_its_directory(tmp_path: Path, output: Path) -> None:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    timing = time_command(shell('rmdir "$PWD"; sleep 0.3', directory), output)
+    assert timing.status == "ok"
+
+
+def out_of_memory(timing: Timing) -> bool:
+    return timing.status == "out_of_memory" and timing.seconds is None
+
+
+def test_memory_that_is_refused(tmp_path: Path, output: Path) -> None:
+    greedy = f"ulimit -v 1000000; exec {sys.executable} -c 'bytearray(2**31)'"
+    timing = time_command(shell(greedy, tmp_path), output)
+    assert out_of_memory(timing)
+    assert timing.reason == "ran out of memory: MemoryError"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        "RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory: you tried",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "OSError: [Errno 12] Cannot allocate memory",
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=1.batch",
+    ],
+)
+def test_words_for_a_want_of_memory(output: Path, line: str) -> None:
+    words = ("sh", "-c", 'echo "$0"; echo "at line 3"; exit $1', line)
+    assert out_of_memory(time_command(Command((*words, "1")), output))
+    assert time_command(Command((*words, "0")), output).status == "ok"
+
+
+@pytest.mark.parametrize(("kills", "status"), [((3, 4), "out_of_memory"), ((3, 3), "failed")])
+def test_the_kernel_counts_what_it_kills_for_memory(
+    tmp_path: Path,
+    output: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: tuple[int, int],
+    status: str,
+) -> None:
+    count = iter(kills)
+    monkeypatch.setattr(jobs_command, "_killed_for_memory", lambda: next(count))
+    timing = time_command(shell("kill -KILL $$", tmp_path), output)
+    assert (timing.status, timing.exit_code) == (status, -signal.SIGKILL)
+
+
+def test_the_kernel_tells_how_often_it_did() -> None:
+    assert jobs_command._killed_for_memory() >= 0
