@@ -1,0 +1,255 @@
+"""How to measure: what flags, a study file and the study itself may say, in one model.
+
+Nothing that is left out has a value here, so that what was said later goes over what was said
+before; the defaults come last, where the settings are put to use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from forerun.errors import InputError, one_line
+from forerun.factors import Point, Space
+from forerun.jobs.marker import Marker
+from forerun.measuring.constraint import Constraint
+from forerun.measuring.design import Design, design_by_name
+from forerun.measuring.domain import Allowed
+from forerun.measuring.holes import Template
+from forerun.measuring.program import Program
+from forerun.measuring.progress import Limits
+
+# Where nobody says when to stop, the adaptive design does at the first of these.
+DEFAULT_ERROR, DEFAULT_RUNS, DEFAULT_BUDGET = 0.1, 60, 3600.0
+
+_LIMITS = ("runs", "budget", "error")
+_NOT_KEPT = ("timeout", "prepare", "cleanup", "marker", "shell", "directory", "env")
+_UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_DURATION = re.compile(rf"(?:{_NUMBER}\s*(?:{'|'.join(_UNITS)})\s*)+", re.ASCII)
+_PART = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.ASCII)
+_SHARE = re.compile(rf"({_NUMBER})\s*(%?)", re.ASCII)
+
+# pydantic's words, and those that the rest of forerun uses.
+_WORDS = {
+    "a valid integer": "a whole number",
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a table",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+}
+
+Given = TypeVar("Given", bound=BaseModel)
+
+
+def duration(text: object) -> float:
+    """Seconds of `90`, `90s`, `10min`, `1h30min`, `2h`; ValueError for anything else."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    plain = str(text).strip()
+    if re.fullmatch(_NUMBER, plain, re.ASCII):
+        return float(plain)
+    if not _DURATION.fullmatch(plain):
+        raise ValueError("seconds, or a time such as 90s, 10min or 2h")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+
+
+def share(text: object) -> float:
+    """The share that `5%`, `5 %` or `0.05` is; ValueError for anything else."""
+    found = _SHARE.fullmatch(str(text).strip()) if not isinstance(text, bool) else None
+    if found is None:
+        raise ValueError("a percentage such as 5%")
+    value = float(found[1]) / (100 if found[2] else 1)
+    if not 0 < value < 1:
+        raise ValueError("a percentage between 0 and 100, such as 5%")
+    return value
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _path(value: object) -> object:
+    return Path(value) if isinstance(value, str) and value else value
+
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Duration = Annotated[float, BeforeValidator(duration), Field(gt=0)]
+Share = Annotated[float, BeforeValidator(share)]
+
+
+class Settings(BaseModel):
+    """What may be said about measuring; None is not said."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+    )
+
+    design: Literal["adaptive", "grid", "latin", "d-optimal", "random"] | None = None
+    runs: Count | None = None
+    budget: Duration | None = None
+    error: Share | None = None
+    repeats: Count | None = None
+    seed: Whole | None = None
+    where: Annotated[tuple[str, ...] | None, Field(strict=False), BeforeValidator(_listed)] = None
+    slots: Annotated[int, Field(ge=1, le=1024)] | None = None
+    retries: Whole | None = None
+    retry_failed: bool | None = None
+    retry_disturbed: bool | None = None
+    warmup: Whole | None = None
+    warmup_point: Whole | None = None
+    timeout: Duration | None = None
+    prepare: str | None = None
+    cleanup: str | None = None
+    marker: str | None = None
+    shell: bool | None = None
+    directory: Annotated[Path | None, BeforeValidator(_path)] = None
+    env: dict[str, str] | None = None
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What was said."""
+        return self.model_dump(exclude_none=True)
+
+    def over(self, before: Settings) -> Settings:
+        """These settings where they say something, and those of before where they do not.
+
+        When to stop is one thing: who gives a new limit no longer wants the old ones.
+        """
+        old, new = before.said, self.said
+        if any(name in new for name in _LIMITS):
+            old = {name: value for name, value in old.items() if name not in _LIMITS}
+        if "env" in old and "env" in new:
+            new["env"] = old["env"] | new["env"]
+        return Settings.model_validate(old | new)
+
+    def kept(self) -> dict[str, Any]:
+        """What a study keeps of them, as JSON, to go on in the same way."""
+        said = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {name: value for name, value in said.items() if name not in _NOT_KEPT}
+
+    def limits(self) -> Limits:
+        """When to stop; a design of known points has its own end."""
+        said = self.said
+        adaptive = said.get("design", "adaptive") == "adaptive"
+        if adaptive and not any(name in said for name in _LIMITS):
+            said |= {"error": DEFAULT_ERROR, "runs": DEFAULT_RUNS, "budget": DEFAULT_BUDGET}
+        return Limits(
+            target_error=said.get("error"),
+            runs=said.get("runs"),
+            budget_seconds=said.get("budget"),
+            retries=said.get("retries", 1),
+        )
+
+    def constraints(self, space: Space) -> Allowed | None:
+        """Which points may be run; InputError unless the constraints speak of the factors."""
+        found = [Constraint.parse(text) for text in self.where or ()]
+        for one in found:
+            one.check(space)
+
+        def allowed(point: Point) -> bool:
+            return all(one.allows(point) for one in found)
+
+        return allowed if found else None
+
+    def design_for(self, space: Space) -> Design:
+        """The design over a space; InputError where it does not go with the rest."""
+        name, repeats = self.design or "adaptive", self.repeats
+        if name == "adaptive" and repeats is not None:
+            expected = "another --design: the adaptive one repeats as the noise needs"
+            raise InputError("--repeats", repeats, expected)
+        if name != "adaptive" and self.error is not None:
+            expected = "--design adaptive: no other one fits a model as it goes on"
+            raise InputError("--error", f"{self.error:g}", expected)
+        points = None if self.runs is None else max(1, -(-self.runs // (repeats or 1)))
+        return design_by_name(
+            name,
+            space,
+            points=points,
+            repeats=repeats or 1,
+            seed=self.seed or 0,
+            allowed=self.constraints(space),
+        )
+
+    def program(self, text: str) -> Program:
+        """The program of a command as typed, with what surrounds it."""
+        return Program.parse(
+            text,
+            shell=bool(self.shell),
+            prepare=self.prepare or "",
+            cleanup=self.cleanup or "",
+            marker=self.marker or "",
+            directory=(self.directory or Path()).absolute(),
+            environment=self.env,
+            timeout=self.timeout,
+        )
+
+    def onto(self, program: Program) -> Program:
+        """A program that a study has, with what is said now in place of what it had."""
+        shell = program.template.shell if self.shell is None else self.shell
+        changes: dict[str, Any] = {"template": Template.parse(program.template.text, shell)}
+        for name in ("prepare", "cleanup"):
+            if (text := getattr(self, name)) is not None:
+                changes[name] = Template.parse(text, shell) if text else None
+        if self.marker is not None:
+            changes["marker"] = Marker(self.marker) if self.marker else None
+        if self.directory is not None:
+            changes["directory"] = self.directory.absolute()
+        if self.timeout is not None:
+            changes["timeout"] = self.timeout
+        if self.env:
+            changes["environment"] = {**program.environment, **self.env}
+        return replace(program, **changes)
+
+
+def validated(model: type[Given], document: Mapping[str, Any], where: str = "") -> Given:
+    """The model of a document; InputError in one line that names the field.
+
+    `where` comes before the field's name: `study.toml: `, or `--` for an option.
+    """
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"] if not _is_union(part))
+        if first["type"] == "extra_forbidden":
+            fields = _fields(model, first["loc"][:-1])
+            raise InputError(f"{where}{field}", "a field of that name", fields) from None
+        raise InputError(f"{where}{field}", _found(first["input"]), _expected(first)) from None
+
+
+def _is_union(part: str | int) -> bool:
+    return isinstance(part, str) and "[" in part  # pydantic's name of a way to read a value
+
+
+def _fields(model: type[BaseModel], place: Iterable[str | int]) -> str:
+    """The names that a table of the model may hold."""
+    for part in place:
+        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
+        inner = field.annotation if field is not None else None
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            model = inner
+    return f"one of {', '.join(f.alias or n for n, f in model.model_fields.items())}"
+
+
+def _expected(first: Any) -> str:
+    message = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
+    return one_line(message)
+
+
+def _found(value: object) -> str:
+    return str(value) if isinstance(value, str | int | float) else type(value).__name__

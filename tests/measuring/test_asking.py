@@ -1,0 +1,100 @@
+from pathlib import Path
+
+import pytest
+
+from forerun.errors import InputError
+from forerun.factors import Factor, Space
+from forerun.measuring.asking import Asked, campaign_of, rehearsed
+from forerun.measuring.settings import Settings
+from forerun.study import Study
+
+SPACE = Space([Factor("pause", values=(0.01, 0.02)), Factor("turn", values=(1, 2))])
+COMMAND = {"": "sh -c 'sleep $1' sh {pause} {turn}"}
+GRID = Settings(design="grid", warmup=0)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Asked:
+    return Asked(tmp_path / "runs.db", SPACE, COMMAND, GRID)
+
+
+def test_a_study_goes_on_as_it_was_asked_for_before(asked: Asked) -> None:
+    settings = Settings(design="grid", warmup=0, where=("turn == 1",), seed=3, timeout=30.0)
+    first = campaign_of(Asked(asked.study, SPACE, COMMAND, settings))
+    assert first.run().made == 2
+    again = campaign_of(Asked(asked.study))
+    assert again.run().made == 0  # the constraint and the design are those of before
+    program = again.programs[""]
+    assert (program.timeout, program.directory) == (30, Path.cwd())
+    more = campaign_of(Asked(asked.study, settings=Settings(repeats=2, timeout=60.0)))
+    assert more.run().made == 2
+    assert campaign_of(Asked(asked.study)).programs[""].timeout == 60
+
+
+def test_several_commands_are_levels_of_the_variant(asked: Asked) -> None:
+    commands = {"one": "sleep {pause}{turn}", "two": "sleep 0{pause}{turn}"}
+    campaign = campaign_of(Asked(asked.study, SPACE, commands, GRID))
+    assert campaign.space["variant"].values == ("one", "two")
+    assert campaign.design.total == 8
+
+
+@pytest.mark.parametrize(
+    ("commands", "settings", "said"),
+    [
+        ({"": "sleep {pause}"}, GRID, "factor turn: found no hole"),
+        ({"": "sleep {pause} {turn} {batch}"}, GRID, "the hole {batch}"),
+        ({"": "no-such-program {pause} {turn}"}, GRID, "no-such-program"),
+        (COMMAND, Settings(where=("pauze > 1",)), "one of pause, turn"),
+        (COMMAND, Settings(design="grid", where=("pause > 1",)), "no point"),
+        (COMMAND, Settings(prepare="no-such-program"), "no-such-program"),
+        (COMMAND, Settings(directory=Path("nowhere")), "nowhere"),
+        (COMMAND, Settings(marker="("), "marker"),
+    ],
+)
+def test_what_cannot_be_measured_leaves_no_study(
+    asked: Asked, commands: dict[str, str], settings: Settings, said: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        campaign_of(Asked(asked.study, SPACE, commands, settings))
+    assert said in str(raised.value)
+    assert list(asked.study.parent.glob("runs*")) == []
+
+
+def test_a_rehearsal_changes_nothing(asked: Asked) -> None:
+    with rehearsed(asked) as campaign:
+        assert campaign.design.total == 4
+    assert not asked.study.exists()
+    campaign_of(asked).run()
+    before = asked.study.read_bytes()
+    wider = Space([Factor("pause", values=(0.01, 0.03)), Factor("turn", values=(1, 2))])
+    with rehearsed(Asked(asked.study, wider, None, GRID)) as campaign:
+        assert len(campaign.study.runs()) == 4
+        assert len(campaign.design.next(campaign.study.runs(), [], 9)) == 2
+    assert asked.study.read_bytes() == before
+    with pytest.raises(InputError) as raised, rehearsed(Asked(asked.study, None, {"": "true"})):
+        pass
+    assert str(raised.value).startswith(str(asked.study))
+
+
+def test_commands_of_others_need_trust(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign_of(asked)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "somebody-else"))
+    with pytest.raises(InputError, match="sleep"):
+        campaign_of(Asked(asked.study, settings=GRID))
+    assert campaign_of(Asked(asked.study, settings=GRID, trust=True)).run().made == 4
+    assert campaign_of(Asked(asked.study)).run().made == 0
+
+
+def test_a_study_that_was_only_imported_has_nothing_to_run(tmp_path: Path) -> None:
+    Study.create(tmp_path / "runs.db", SPACE)
+    with pytest.raises(InputError, match="a study without a command"):
+        campaign_of(Asked(tmp_path / "runs.db"))
+
+
+def test_kept_settings_that_were_tampered_with_are_refused(asked: Asked) -> None:
+    campaign_of(asked)
+    Study.open(asked.study).set_note("measure", {"slots": "all"})
+    with pytest.raises(InputError, match="kept settings: slots"):
+        campaign_of(Asked(asked.study))
