@@ -8,15 +8,28 @@ from typing import Annotated
 
 import typer
 
-from forerun.cli import demo, describe, explain, fit, import_, predict, report, show, suggest
+from forerun.cli import (
+    demo,
+    describe,
+    explain,
+    fit,
+    import_,
+    measure,
+    predict,
+    report,
+    show,
+    suggest,
+    workload,
+)
 from forerun.cli.common import guarded
 
 _HELP = """Time a few runs. Know the rest. Deploy the best.
 
-forerun turns a table of timed runs into one readable formula of the run time, predicts
-configurations that nobody has run, with an interval, and says what to measure next.
+forerun times a command at well-chosen points, or takes a table of timed runs, turns it into one
+readable formula of the run time, and predicts what nobody has run, with an interval.
 
-Start with `forerun demo`, or with your own table: `forerun import runs.csv -o runs.db`.
+Start with `forerun demo`, or with a command of your own:
+`forerun measure 'python train.py --batch {batch}' -f batch=16..256 -o runs.db`.
 """
 _EPILOG = (
     "Exit codes: 0 done, 1 failed inside forerun, 2 something given is wrong, 130 interrupted. "
@@ -33,6 +46,7 @@ app = typer.Typer(
 )
 VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "demo": (demo.demo, "Start here"),
+    "measure": (measure.measure, "Runs"),
     "describe": (describe.describe, "Runs"),
     "import": (import_.import_, "Runs"),
     "show": (show.show, "Runs"),
@@ -44,6 +58,9 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
 }
 for _name, (_verb, _panel) in VERBS.items():
     app.command(_name, rich_help_panel=_panel)(_verb)
+GROUPS: dict[str, tuple[typer.Typer, str]] = {"workload": (workload.app, "Runs")}
+for _name, (_group, _panel) in GROUPS.items():
+    app.add_typer(_group, name=_name, rich_help_panel=_panel)
 
 
 def _version(wanted: bool) -> None:

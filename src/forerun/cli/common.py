@@ -134,6 +134,17 @@ def shown(value: object) -> str:
     return one_line(str(value))
 
 
+def pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
+    """`NAME=VALUE` each; the value may be empty and hold further signs."""
+    found = []
+    for text in texts or []:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise InputError(option, text, "NAME=VALUE")
+        found.append((name.strip(), value.strip()))
+    return found
+
+
 def counted(count: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

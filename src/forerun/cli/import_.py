@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forerun.cli.common import Json, counted, note, print_json, results, shown
-from forerun.errors import InputError
+from forerun.cli.common import Json, counted, note, pairs, print_json, results, shown
 
 if TYPE_CHECKING:
     from forerun.importing import ImportedRuns
@@ -144,10 +143,10 @@ def import_(
         categorical=categorical,
         memory=memory,
         joules=joules,
-        measures=dict(_pairs("--measure", measure)),
-        units=dict(_pairs("--unit", unit)),
-        roles=dict(_pairs("--role", role)),
-        where=_pairs("--where", where),
+        measures=dict(pairs("--measure", measure)),
+        units=dict(pairs("--unit", unit)),
+        roles=dict(pairs("--role", role)),
+        where=pairs("--where", where),
         status=status,
         variant=variant,
         study=study,
@@ -173,17 +172,6 @@ def _space(path: Path) -> Any:
         return None
     with Study.open(path) as study:
         return study.space
-
-
-def _pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
-    """`NAME=VALUE` each; the value may be empty and hold further signs."""
-    pairs = []
-    for text in texts or []:
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip():
-            raise InputError(option, text, "NAME=VALUE")
-        pairs.append((name.strip(), value.strip()))
-    return pairs
 
 
 def _document(path: Path, imported: ImportedRuns, added: Added) -> dict[str, Any]:

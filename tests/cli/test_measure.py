@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from forerun.study import Study
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Forerun
+
+SLEEP = ("sh -c 'sleep $0' {pause}", "-f", "pause=0.01,0.02", "--warmup", "0")
+GRID = (*SLEEP, "--design", "grid")
+
+
+@pytest.fixture(autouse=True)
+def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_measure_by_flags_alone(forerun: Forerun) -> None:
+    described = ("--intrinsic", "pause", "--unit", "pause=s", "--repeats", "2")
+    done = forerun("measure", *GRID, *described, "-o", "runs.db")
+    assert done.code == 0
+    assert "runs.db: 4 runs made; 4 in all" in done.out
+    assert "next: forerun fit runs.db" in done.out
+    said = [line for line in done.err.splitlines() if line.startswith("stored run ")]
+    assert [line.split(":")[0] for line in said] == [f"stored run {i} of 4" for i in range(1, 5)]
+    with Study.open("runs.db") as study:
+        assert study.space.intrinsic == ("pause",)
+        assert study.space["pause"].unit == "s"
+        assert sorted(study.table()["pause"]) == [0.01, 0.01, 0.02, 0.02]
+        assert (study.table()["seconds"] > study.table()["pause"]).all()
+
+
+def test_go_on_with_a_study(forerun: Forerun) -> None:
+    forerun("measure", *GRID, "-o", "runs.db")
+    assert "0 runs made; 2 in all" in forerun("measure", "runs.db").out
+    assert "2 runs made; 4 in all" in forerun("measure", "runs.db", "--repeats", "2").out
+    wider = forerun("measure", "runs.db", "-f", "pause=0.01,0.03", "--repeats", "1")
+    assert "1 run made; 5 in all" in wider.out
+    assert "0 runs made" in forerun("measure", "-o", "runs.db", "-f", "pause=0.03").out
+
+
+def test_a_study_file_and_flags_over_it(forerun: Forerun) -> None:
+    Path("sub").mkdir()
+    Path("sub/study.toml").write_text(
+        """
+        study = "two.db"
+        [commands]
+        here = "sh -c 'pwd >> log; sleep $0' {pause}"
+        there = "sh -c 'sleep $0' {pause}"
+        [factors]
+        pause = [0.01, 0.02]
+        [measure]
+        design = "grid"
+        warmup = 0
+        """
+    )
+    done = forerun("measure", "sub/study.toml", "--json")
+    assert done.code == 0
+    document = done.document
+    assert (document["study"], document["made"], document["ended"]) == ("sub/two.db", 4, "done")
+    assert document["next"] == "forerun fit sub/two.db"
+    assert Path("sub/log").read_text() == f"{Path('sub').resolve()}\n" * 2
+    with Study.open("sub/two.db") as study:
+        assert study.table()["variant"].value_counts().to_dict() == {"here": 2, "there": 2}
+    assert forerun("measure", "sub/study.toml", "--repeats", "2", "--json").document["made"] == 4
+
+
+def test_several_commands_by_flags(forerun: Forerun) -> None:
+    words = ("--command", "a=sleep {pause}", "--command", "b=sh -c 'sleep $0' {pause}")
+    done = forerun("measure", *words, "-f", "pause=0.01", "--design", "grid", "-o", "runs.db")
+    assert "2 runs made" in done.out
+    with Study.open("runs.db") as study:
+        assert set(study.table()["variant"]) == {"a", "b"}
+
+
+def test_a_command_without_a_factor(forerun: Forerun) -> None:
+    done = forerun("measure", "true", "--design", "grid", "--repeats", "3", "-o", "runs.db")
+    assert "3 runs made" in done.out
+
+
+def test_dry_run(forerun: Forerun) -> None:
+    done = forerun("measure", *SLEEP, "-o", "runs.db", "--dry-run")
+    assert done.code == 0
+    assert "runs.db: 2 points to choose from, up to 60 runs in all, at most 1 h" in done.out
+    assert "$ sh -c 'sleep $0' 0.0" in done.out
+    assert list(Path().glob("runs*")) == []
+    document = forerun("measure", *GRID, "-o", "runs.db", "--dry-run", "--json").document
+    assert (document["expected"], len(document["first"])) == (2, 2)
+    assert document["first"][0]["command"][:3] == ["sh", "-c", "sleep $0"]
+    forerun("measure", *GRID, "-o", "runs.db")
+    assert "nothing is missing" in forerun("measure", "runs.db", "--dry-run").out
+
+
+def test_where_and_shell_and_environment(forerun: Forerun) -> None:
+    words = ("echo {word} $WORD >> log", "-f", "word=a b,c", "--env", "WORD=x{word}")
+    done = forerun(
+        "measure", *words, "--shell", "--where", "word != 'c'", "--design", "grid",
+        "--warmup", "0", "-o", "runs.db",
+    )  # fmt: skip
+    assert "1 run made" in done.out
+    assert Path("log").read_text() == "a b xa b\n"
+
+
+def test_a_marker_takes_the_time_from_the_output(forerun: Forerun) -> None:
+    words = ("echo took {n} s", "-f", "n=3,5", "--marker", r"took (\d+) s", "--design", "grid")
+    forerun("measure", *words, "-o", "runs.db")
+    with Study.open("runs.db") as study:
+        assert (study.table()["seconds"] == study.table()["n"]).all()
+
+
+def test_a_program_that_always_fails(forerun: Forerun) -> None:
+    words = ("sh -c 'echo no luck; exit 3' {n}", "-f", "n=1..20", "--design", "grid")
+    done = forerun("measure", *words, "-o", "runs.db", "--warmup", "0")
+    assert done.code == 2
+    assert "0 runs made, 10 failed" in done.out
+    assert "exit code 3: no luck" in done.out
+    assert "next: forerun show runs.db" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "a command, a study file or a study that exists"),
+        (("true",), "-o"),
+        (("none.db",), "none.db: found no such file"),
+        (("none.toml",), "none.toml: No such file"),
+        (("sleep {pause}", "-o", "new.db"), "the hole {pause}"),
+        (("sleep 1", "-f", "pause=1", "-o", "new.db"), "factor pause: found no hole"),
+        (("slep {n}", "-f", "n=1", "-o", "new.db"), "slep"),
+        (("sleep {n}", "-f", "n=9..1", "-o", "new.db"), "the lower end first: 1..9"),
+        (("sleep {n}", "-f", "n", "-o", "new.db"), "NAME=VALUE"),
+        (("sleep {n}", "-f", "n=1", "-f", "n=2", "-o", "new.db"), "two factors n"),
+        (("sleep {n}", "-f", "n=1", "--intrinsic", "m", "-o", "new.db"), "--intrinsic: found m"),
+        (("sleep {n}", "-f", "n=1", "--role", "n=boss", "-o", "new.db"), "found boss"),
+        (("sleep {n}", "-f", "n=1", "--design", "gird", "-o", "new.db"), "--design: found gird"),
+        (("sleep {n}", "-f", "n=1", "--runs", "0", "-o", "new.db"), "--runs: found 0"),
+        (("sleep {n}", "-f", "n=1", "--budget", "soon", "-o", "new.db"), "--budget: found soon"),
+        (("sleep {n}", "-f", "n=1", "--error", "5", "-o", "new.db"), "--error: found 5"),
+        (("sleep {n}", "-f", "n=1", "--where", "m > 1", "-o", "new.db"), "one of n"),
+        (("sleep {n}", "-f", "n=1", "--where", "import os", "-o", "new.db"), "constraint"),
+        (("sleep {n}", "-f", "n=1", "--marker", "(", "-o", "new.db"), "marker"),
+        (("sleep {n}", "-f", "n=1", "--env", "=1", "-o", "new.db"), "--env"),
+        (("sleep {n}", "-f", "n=1", "-C", "nowhere", "-o", "new.db"), "nowhere"),
+        (("sleep {n}", "-f", "n=1", "-o", "no/new.db"), "no/new.db: found no such directory"),
+        (("sleep '{n}", "-f", "n=1", "-o", "new.db"), "closed quotes"),
+        (("true", "--command", "a=true", "-o", "new.db"), "--command"),
+        (("--command", "a=true", "--command", "a=false", "-o", "new.db"), "a name twice"),
+        (("echo ${{HOME}} ${n}", "-f", "n=1", "--shell", "-o", "new.db"), "${n}"),
+    ],
+)
+def test_wrong_words_are_refused_in_one_line_and_leave_nothing(
+    forerun: Forerun, words: tuple[str, ...], said: str
+) -> None:
+    done = forerun("measure", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert done.err.count("\n") == 1
+    assert list(Path().glob("*.db*")) == []
+
+
+def test_a_command_whose_text_changed(forerun: Forerun) -> None:
+    forerun("measure", *GRID, "-o", "runs.db")
+    done = forerun("measure", "sleep {pause}", "-f", "pause=0.01", "-o", "runs.db")
+    assert done.code == 2
+    assert "as before: sh -c" in done.err
+    assert done.err.count("\n") == 1
+    assert "0 runs made; 2 in all" in forerun("measure", "runs.db").out
+
+
+def test_commands_of_others_are_shown_and_need_trust(
+    forerun: Forerun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    forerun("measure", *GRID, "-o", "runs.db")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "else"))
+    again = ("--repeats", "2")
+    refused = forerun("measure", "runs.db", *again)
+    assert refused.code == 2
+    assert "$ sh -c 'sleep $0' {pause}\n" in refused.err
+    assert "expected --trust" in refused.err
+    assert "$ sh -c 'sleep $0' 0.01" in forerun("measure", "runs.db", *again, "--dry-run").out
+    assert "2 runs made" in forerun("measure", "runs.db", *again, "--trust").out
+
+
+def test_ctrl_c_leaves_a_study_that_goes_on(tmp_path: Path) -> None:
+    words = ["sleep {pause}", "-f", "pause=0.01,30", "--design", "grid", "--warmup", "0"]
+    command = [sys.executable, "-m", "forerun", "measure", *words, "-o", "runs.db"]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    while not list(tmp_path.glob("runs.output/*")):
+        time.sleep(0.01)
+    time.sleep(0.5)
+    os.kill(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    assert "next: forerun measure runs.db" in out
+    with Study.open(tmp_path / "runs.db") as study:
+        assert [run.status for run in study.runs() if run.point["pause"] == 30] == []
