@@ -58,6 +58,7 @@ _MEANING = {
     "SQLITE_CORRUPT": ("a damaged file", _A_STUDY),
     "SQLITE_NOTADB": ("a file of another kind", _A_STUDY),
     "SQLITE_FULL": ("a full disk", "space to write"),
+    "SQLITE_IOERR": ("an error of the disk", "a disk that can be read and written"),
     "SQLITE_READONLY": ("a file that may only be read", "one that may be written"),
     "SQLITE_CANTOPEN": ("a file that cannot be opened", "one that may be read and written"),
 }
