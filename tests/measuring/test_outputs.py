@@ -36,11 +36,11 @@ def test_the_last_good_and_all_recent_bad_outputs_stay(directory: Path) -> None:
     assert kept == {run.uid for run in (*good[:5], *bad[:50])}
 
 
-def test_what_was_never_finished_goes_unless_it_is_running(directory: Path) -> None:
-    half, running = (run_with_output(directory, "ok", 1) for _ in range(2))
-    tidy(directory, [], [running.uid])
-    assert [file.stem for file in directory.iterdir()] == [running.uid]
-    assert half.uid != running.uid
+def test_what_was_never_finished_counts_as_bad_unless_it_is_running(directory: Path) -> None:
+    half = [run_with_output(directory, "ok", age) for age in range(60)]
+    tidy(directory, [], [half[-1].uid])
+    kept = {file.stem for file in directory.iterdir()}
+    assert kept == {run.uid for run in (*half[:50], half[-1])}
 
 
 def test_other_peoples_files_stay(directory: Path) -> None:

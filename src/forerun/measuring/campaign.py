@@ -13,7 +13,6 @@ and every finished run is in there before the next one starts.
 from __future__ import annotations
 
 import platform
-import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -89,6 +88,9 @@ class Campaign:
         self.warmup, self.warmup_point = warmup, warmup_point
         self.retry_failed, self.retry_disturbed = retry_failed, retry_disturbed
         self._stop = Stop()
+        if self.limits.target_error is not None and not hasattr(design, "stated_error"):
+            found = percent(self.limits.target_error)
+            raise InputError("target error", found, "an adaptive design: no other states an error")
 
     def run(self, progress: Tell | None = None) -> Summary:
         """Make the runs, and tell how it goes; the runner is closed in the end.
@@ -103,6 +105,7 @@ class Campaign:
                 return _Start(self, progress or (lambda _: None), self._stop).go()
         finally:
             self.runner.close()
+            self._stop = Stop()  # the next run is another one
 
     def stop(self) -> None:
         """End as by Ctrl-C; for other threads."""
@@ -169,7 +172,9 @@ class _Start:
             "python": platform.python_version(),
         }
         if recovered:
-            self._warn(f"{recovered} runs that could not be stored before are in the study now")
+            are = "1 run" if recovered == 1 else f"{recovered} runs"
+            verb = "is" if recovered == 1 else "are"
+            self._warn(f"{are} that could not be stored before {verb} in the study now")
 
     def go(self) -> Summary:
         """Start and take runs by turns until there is nothing left to start."""
@@ -226,6 +231,7 @@ class _Start:
         """Store a run that has ended."""
         self._running.pop(task.uid, None)
         if timing.status == "cancelled":
+            output_of(self._outputs, task.uid).unlink(missing_ok=True)
             self._stop.request()
             return
         run = self._run_of(task, timing)
@@ -239,8 +245,8 @@ class _Start:
             self._fail(run, timing.reason)
         self._say_of(run, timing)
         tidy(self._outputs, self._runs, self._running)
-        self._judge()
         self._report(finished=run)
+        self._judge()
 
     def _run_of(self, task: Task, timing: Timing) -> Run:
         measures = dict(timing.measures)
@@ -253,7 +259,7 @@ class _Start:
             measures=measures,
             status="cancelled" if self._is_set_aside(task, timing) else timing.status,
             variant=task.variant,
-            host=socket.gethostname(),
+            host=self._runner.host_of(task),
             versions=self._versions,
             started=timing.started,
             source=Chosen(task.point, task.why).source,
@@ -328,7 +334,8 @@ class _Start:
     def _judge(self) -> None:
         """Ask the model how good it is by now, where the design has one."""
         stated = getattr(self._design, "stated_error", None)
-        if stated is not None:
+        if stated is not None and not self._stop.requested:
+            self._report(choosing=True)
             with self._stop.raising():
                 self._error = stated(self._runs)
 
@@ -347,9 +354,9 @@ class _Start:
             self._warn(busy)
         if self._runner.slots > 1:
             self._warn(f"{self._runner.slots} runs at a time disturb each other's times")
-        failed = attempts.last_failures(self._runs)
-        over = len(failed) - len(self._retries.due(self._runs, ()))
-        if over:
+        due = {chosen.point for chosen in self._retries.due(self._runs, ())}
+        failed = filter(self._campaign.asked, attempts.last_failures(self._runs))
+        if over := len(set(failed) - due):
             points = "1 point" if over == 1 else f"{over} points"
             self._warn(f"{points} failed before and will not be tried again (option retry-failed)")
         self._judge()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from forerun.errors import FactorError, StudyError
 from forerun.factors import VARIANT, Factor, Space, Value
+from forerun.measuring.lock import locked
 from forerun.measuring.program import Program, keep_programs, programs_in
 from forerun.measuring.trust import made_here, seal
 from forerun.study import Study
@@ -44,14 +45,15 @@ def open_study(
             program.check(space)
             program.check_installed(space)
     study = Study.create(path, space) if is_new and space is not None else Study.open(path)
-    ours = is_new or trust or made_here(study)
-    if programs is None:
-        programs = _trusted(study, ours)
-    if space is not None:
-        widen(study, space)
-    keep_programs(study, programs)
-    if ours:
-        seal(study)
+    with locked(study.path):  # not while a campaign relies on them
+        ours = is_new or trust or made_here(study)
+        if programs is None:
+            programs = _trusted(study, ours)
+        if space is not None:
+            widen(study, space)
+        keep_programs(study, programs)
+        if ours:
+            seal(study)
     return Opened(study, _chosen_from(study, space, programs), dict(programs))
 
 

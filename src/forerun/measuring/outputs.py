@@ -21,19 +21,15 @@ def output_directory(study: Path) -> Path:
 def tidy(directory: Path, runs: Iterable[Run], running: Iterable[str] = ()) -> None:
     """Remove what is no longer worth its space.
 
-    That is the output of good runs but the last few, of old failures, and of runs that were never
-    finished. Files that no run's output is named like are somebody else's, and stay.
+    That is the output of good runs but the last few, and of old failures, to which runs belong
+    whose end nobody saw. Files that no run's output is named like are somebody else's, and stay.
     """
     under_way = set(running)
-    status = {run.uid: run.status for run in runs}
+    went_well = {run.uid for run in runs if run.status == "ok"}
     good, bad = list[Path](), list[Path]()
     for file in _by_age(directory):
-        if file.stem in under_way:
-            continue
-        if file.stem not in status:
-            _remove(file)
-        else:
-            (good if status[file.stem] == "ok" else bad).append(file)
+        if file.stem not in under_way:
+            (good if file.stem in went_well else bad).append(file)
     kept = [*good[-KEPT_GOOD:], *bad[-KEPT_BAD:]]  # the failures are the last to go
     for file in (*good[:-KEPT_GOOD], *bad[:-KEPT_BAD]):
         _remove(file)

@@ -36,6 +36,8 @@ class Program:
         for name in self.environment:
             if not name or "=" in name or not name.isprintable():
                 raise InputError("environment", name, "the name of a variable")
+        for text in self.texts:
+            _ = text.holes  # InputError where braces are not closed
         if self.timeout is not None and not 0 < self.timeout < float("inf"):
             raise InputError("timeout", self.timeout, "a positive number of seconds")
 

@@ -9,6 +9,7 @@ import inspect
 import math
 import queue
 import resource
+import socket
 import threading
 import time
 from collections import deque
@@ -63,6 +64,9 @@ class Runner(Protocol):
         nothing is stored of it, and the campaign ends.
         """
 
+    def host_of(self, task: Task) -> str:
+        """The name of the machine that the task ran on."""
+
     def cancel_all(self) -> None:
         """End all that is under way, and return when it has ended; `finished` tells how."""
 
@@ -116,6 +120,10 @@ class LocalRunner:
                 raise timing
             found.append((task, timing))
 
+    def host_of(self, task: Task) -> str:
+        del task  # there is only one
+        return socket.gethostname()
+
     def cancel_all(self) -> None:
         for _, cancel in self._running.values():
             cancel.set()
@@ -155,6 +163,10 @@ class FunctionRunner:
             if timing.status != "ok":
                 return timing
         return call_timed(self._function, task.point)
+
+    def host_of(self, task: Task) -> str:
+        del task
+        return socket.gethostname()
 
     def cancel_all(self) -> None:
         self._waiting.clear()
