@@ -1,0 +1,185 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forerun.errors import FactorError, InputError, StudyError
+from forerun.factors import Factor, Point, Space
+from forerun.measuring.lock import locked
+from forerun.measuring.opening import open_study
+from forerun.measuring.program import NOTE, Program, programs_in
+from forerun.measuring.trust import made_here
+from forerun.study import Run, Study
+
+SPACE = Space([Factor("n", values=(1, 2)), Factor("net", "categorical", values=("a", "b"))])
+ECHO = {"": Program.parse("echo {n} {net}")}
+
+
+def test_a_new_study_has_the_factors_and_the_commands(tmp_path: Path) -> None:
+    opened = open_study(tmp_path / "a.db", SPACE, ECHO)
+    assert opened.study.space == opened.space == SPACE
+    assert opened.study.commands == {"": "echo {n} {net}"}
+    assert opened.programs == ECHO
+    assert made_here(opened.study)
+
+
+def test_what_is_not_given_is_the_studys_own(tmp_path: Path) -> None:
+    program = Program.parse(
+        "echo {n}",
+        shell=True,
+        prepare="true {net}",
+        cleanup="false",
+        marker="epoch",
+        directory=tmp_path,
+        environment={"A": "{n}"},
+        timeout=3.0,
+    )
+    open_study(tmp_path / "a.db", SPACE, {"": program})
+    again = open_study(tmp_path / "a.db")
+    assert again.space == SPACE
+    assert again.programs == {"": program}
+    command = again.programs[""].command(Point({"n": 1, "net": "a b"}))
+    assert command.prepare == ("/bin/sh", "-c", "true 'a b'")
+    assert command.environment == {"A": "1"}
+
+
+def test_new_values_widen_the_study(tmp_path: Path) -> None:
+    open_study(tmp_path / "a.db", SPACE, ECHO)
+    asked = Space([Factor("net", "categorical", values=("c", "a")), Factor("n", values=(4, 1.5))])
+    opened = open_study(tmp_path / "a.db", asked, ECHO)
+    assert opened.space == asked
+    assert opened.study.space["n"].values == (1, 1.5, 2, 4)
+    assert opened.study.space["net"].values == ("a", "b", "c")
+    assert made_here(opened.study)
+
+
+@pytest.mark.parametrize(
+    ("factors", "message"),
+    [
+        ([SPACE["n"]], r"factors: found no net, expected the factors of \S+a.db \(n, net\)"),
+        ([*SPACE.values(), Factor("x", values=(1,))], r"factor: found x, expected the factors of"),
+        ([SPACE["n"], Factor("net", values=(1,))], "factor net: found numeric, expected categoric"),
+        (
+            [Factor("n", scope="intrinsic", values=(1,)), SPACE["net"]],
+            "factor n: found intrinsic, expected extrinsic, as in",
+        ),
+        ([Factor("n", unit="s", values=(1,)), SPACE["net"]], "n, unit: found s, expected no unit"),
+    ],
+)
+def test_other_factors_are_refused(tmp_path: Path, factors: list[Factor], message: str) -> None:
+    open_study(tmp_path / "a.db", SPACE, ECHO)
+    with pytest.raises(FactorError, match=message):
+        open_study(tmp_path / "a.db", Space(factors), {})
+    assert Study.open(tmp_path / "a.db").space == SPACE
+
+
+def test_several_commands_are_the_factor_variant(tmp_path: Path) -> None:
+    two = {"one": Program.parse("echo {n} {net}"), "two": Program.parse("printf {n} {net}")}
+    opened = open_study(tmp_path / "a.db", SPACE, two)
+    assert opened.space["variant"].values == ("one", "two")
+    only = open_study(tmp_path / "a.db", SPACE, {"two": two["two"]})
+    assert only.space["variant"].values == ("two",)
+    assert only.study.space["variant"].values == ("one", "two")
+    assert open_study(tmp_path / "a.db").programs == two
+
+
+def test_a_command_keeps_its_text_once_it_went_well(tmp_path: Path) -> None:
+    study = open_study(tmp_path / "a.db", SPACE, {"": Program.parse("ech {n} {net}", shell=True)})
+    point = Point({"n": 1, "net": "a"})
+    study.study.add(Run(point, status="failed"))
+    opened = open_study(tmp_path / "a.db", SPACE, {"": Program.parse("echo {n} {net}", shell=True)})
+    assert opened.study.commands == {"": "echo {n} {net}"}
+    opened.study.add(Run(point, {"seconds": 1.0}))
+    with pytest.raises(StudyError, match=r"command: found printf .*, expected as before: echo"):
+        open_study(tmp_path / "a.db", SPACE, {"": Program.parse("printf {n} {net}", shell=True)})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"marker": "loss"}, "command, marker: found loss, expected as before: none"),
+        ({"shell": True}, "command, shell: found True, expected as before: False"),
+    ],
+)
+def test_what_changes_the_meaning_of_times_must_stay(
+    tmp_path: Path, changed: dict[str, str], message: str
+) -> None:
+    study = open_study(tmp_path / "a.db", SPACE, ECHO).study
+    study.add(Run(Point({"n": 1, "net": "a"}), {"seconds": 1.0}))
+    open_study(tmp_path / "a.db", SPACE, {"": Program.parse("echo {n} {net}", timeout=9.0)})
+    with pytest.raises(StudyError, match=message):
+        open_study(tmp_path / "a.db", SPACE, {"": Program.parse("echo {n} {net}", **changed)})  # type: ignore[arg-type]
+
+
+def test_the_commands_of_somebody_else_need_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_study(tmp_path / "a.db", SPACE, ECHO)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    with pytest.raises(StudyError) as caught:
+        open_study(tmp_path / "a.db")
+    assert str(caught.value) == (
+        f"{tmp_path}/a.db: found commands that somebody else may have made (echo {{n}} {{net}}), "
+        "expected your trust"
+    )
+    assert open_study(tmp_path / "a.db", trust=True).programs == ECHO
+    assert open_study(tmp_path / "a.db").programs == ECHO  # asked once
+
+
+def test_typing_a_command_does_not_vouch_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_study(tmp_path / "a.db", SPACE, {"evil": Program.parse("true {n} {net}")})
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    opened = open_study(tmp_path / "a.db", SPACE, {"mine": Program.parse("echo {n} {net}")})
+    assert opened.programs.keys() == {"mine"}
+    with pytest.raises(StudyError, match="expected your trust"):
+        open_study(tmp_path / "a.db")
+
+
+def test_a_study_that_is_being_measured_is_not_changed(tmp_path: Path) -> None:
+    path = open_study(tmp_path / "a.db", SPACE, ECHO).study.path
+    with locked(path), pytest.raises(InputError, match="found a campaign under way"):
+        open_study(path, SPACE, ECHO)
+
+
+def test_a_damaged_description_is_one_line(tmp_path: Path) -> None:
+    study = open_study(tmp_path / "a.db", SPACE, ECHO).study
+    for damage in ({"": 3}, {"": {"shell": False, "nonsense": 1}}, {"": {"timeout": "x"}}):
+        study.set_note(NOTE, damage)
+        with pytest.raises(StudyError, match=r"a\.db, command: found a damaged description"):
+            programs_in(study)
+
+
+def test_what_cannot_be_run_leaves_no_study(tmp_path: Path) -> None:
+    for text, message in (
+        ("echo {n}", "factor net: found no hole"),
+        ("echo {n} {net} {x}", "found the hole {x}"),
+        ("no-such-program {n} {net}", "expected a program on the PATH"),
+    ):
+        with pytest.raises(InputError, match=message):
+            open_study(tmp_path / "a.db", SPACE, {"": Program.parse(text)})
+    with pytest.raises(StudyError, match="no such file, expected a study, or factors for a new"):
+        open_study(tmp_path / "a.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_of_ones_own_study_is_ones_own(tmp_path: Path) -> None:
+    open_study(tmp_path / "a.db", SPACE, ECHO)
+    shutil.copy(tmp_path / "a.db", tmp_path / "b.db")
+    assert open_study(tmp_path / "b.db").programs == ECHO
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"timeout": 0.0}, "timeout: found 0.0, expected a positive number of seconds"),
+        ({"environment": {"A=B": "x"}}, "environment: found A=B, expected the name of a variable"),
+        ({"environment": {"A": "{x"}}, "expected {name} with the name of a factor"),
+        ({"prepare": "'"}, "expected closed quotes"),
+        ({"marker": "("}, "marker: found"),
+    ],
+)
+def test_settings_that_are_none_are_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Program.parse("echo", **settings)  # type: ignore[arg-type]
