@@ -31,6 +31,17 @@ def test_a_study_goes_on_as_it_was_asked_for_before(asked: Asked) -> None:
     assert campaign_of(Asked(asked.study)).programs[""].timeout == 60
 
 
+def test_going_on_with_other_values_needs_no_more_than_those(asked: Asked) -> None:
+    inner = Space([Factor("pause", "numeric", "intrinsic", "s", values=(0.01,)), SPACE["turn"]])
+    campaign_of(Asked(asked.study, inner, COMMAND, GRID)).run()
+    more = Space([Factor("pause", values=(0.02,))])
+    assert campaign_of(Asked(asked.study, more)).run().made == 2
+    space = Study.open(asked.study).space
+    assert (space["pause"].unit, space["pause"].values) == ("s", (0.01, 0.02))
+    with pytest.raises(InputError, match="one of pause, turn"):
+        campaign_of(Asked(asked.study, Space([Factor("pauze", values=(1,))])))
+
+
 def test_several_commands_are_levels_of_the_variant(asked: Asked) -> None:
     commands = {"one": "sleep {pause}{turn}", "two": "sleep 0{pause}{turn}"}
     campaign = campaign_of(Asked(asked.study, SPACE, commands, GRID))
@@ -46,6 +57,7 @@ def test_several_commands_are_levels_of_the_variant(asked: Asked) -> None:
         ({"": "no-such-program {pause} {turn}"}, GRID, "no-such-program"),
         (COMMAND, Settings(where=("pauze > 1",)), "one of pause, turn"),
         (COMMAND, Settings(design="grid", where=("pause > 1",)), "no point"),
+        (COMMAND, Settings(where=("pause > 1",)), "where: found pause > 1"),
         (COMMAND, Settings(prepare="no-such-program"), "no-such-program"),
         (COMMAND, Settings(directory=Path("nowhere")), "nowhere"),
         (COMMAND, Settings(marker="("), "marker"),

@@ -93,7 +93,7 @@ def test_constraints_all_hold() -> None:
     with pytest.raises(InputError, match="one of batch, workers"):
         Settings(where=("bacth > 16",)).design_for(SPACE)
     with pytest.raises(InputError, match="no point"):
-        Settings(where=("batch > 999",)).design_for(SPACE).next([], [], 1)
+        Settings(design="grid", where=("batch > 999",)).design_for(SPACE).next([], [], 1)
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,10 @@ def test_a_programs_settings_change_only_where_something_is_said(tmp_path: Path)
     changed = Settings(timeout=9.0, prepare="", env={"A": "1"}).onto(program)
     assert (changed.timeout, changed.prepare, changed.environment) == (9.0, None, {"A": "1"})
     assert (changed.marker, changed.directory) == (program.marker, tmp_path)
+
+
+def test_another_design_forgets_the_limits_and_repeats_of_the_old_one() -> None:
+    before = Settings(design="grid", repeats=3, runs=20, seed=1)
+    assert Settings(design="adaptive").over(before).said == {"design": "adaptive", "seed": 1}
+    assert Settings(design="grid").over(before) == before
+    assert Settings(design="latin").over(Settings(error=0.05)).said == {"design": "latin"}

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forerun._rows import with_variants
-from forerun.errors import InputError
-from forerun.factors import Space
+from forerun.errors import FactorError, InputError
+from forerun.factors import VARIANT, Space
 from forerun.measuring.campaign import Campaign
 from forerun.measuring.opening import open_study
 from forerun.measuring.outputs import output_directory
@@ -42,11 +42,14 @@ def campaign_of(asked: Asked) -> Campaign:
     """The campaign, ready to run; the study is made or opened."""
     settings = _settings(asked)
     programs = _programs(asked, settings)
+    if asked.commands is None and asked.space is not None:
+        asked = replace(asked, space=_values_for(Study.open(asked.study).space, asked.space))
     _check_design(asked, settings, programs)
     opened = open_study(asked.study, asked.space, programs, trust=asked.trust)
     for program in opened.programs.values():
         program.check_installed(opened.space)
-    opened.study.set_note(_NOTE, settings.kept())
+    if asked.commands is not None:  # what is only said to go on holds for this time alone
+        opened.study.set_note(_NOTE, settings.kept())
     return Campaign(
         opened.study,
         opened.programs,
@@ -98,10 +101,24 @@ def _programs(asked: Asked, settings: Settings) -> dict[str, Program]:
     return {name: asked.settings.onto(program) for name, program in known.items()}
 
 
+def _values_for(known: Space, given: Space) -> Space:
+    """The factors of a study, some with other values: nothing else of them is said again."""
+    for name in given:
+        if name not in known:
+            raise FactorError("factor", name, f"one of {', '.join(known)}")
+    values = {name: factor.values for name, factor in given.items()}
+    return Space(
+        replace(factor, values=tuple(map(factor.value, values.get(name, factor.values))))
+        for name, factor in known.items()
+        if name != VARIANT
+    )
+
+
 def _check_design(asked: Asked, settings: Settings, programs: Mapping[str, Program]) -> None:
     """InputError unless the design can choose a point, before there is a study for it."""
     if asked.space is not None:
         space = with_variants(asked.space, programs)
         for program in programs.values():
             program.check(space)
-        settings.design_for(space).next([], [], 1)
+        if not settings.design_for(space).next([], [], 1):
+            raise InputError("where", " and ".join(settings.where or ()), "a point that it allows")

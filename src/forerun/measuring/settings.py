@@ -126,11 +126,14 @@ class Settings(BaseModel):
     def over(self, before: Settings) -> Settings:
         """These settings where they say something, and those of before where they do not.
 
-        When to stop is one thing: who gives a new limit no longer wants the old ones.
+        When to stop is one thing: who gives a new limit no longer wants the old ones. Nor does who
+        wants another design, whose repeats are its own too.
         """
         old, new = before.said, self.said
-        if any(name in new for name in _LIMITS):
-            old = {name: value for name, value in old.items() if name not in _LIMITS}
+        another = "design" in new and new["design"] != old.get("design", "adaptive")
+        if another or any(name in new for name in _LIMITS):
+            gone = (*_LIMITS, "repeats") if another else _LIMITS
+            old = {name: value for name, value in old.items() if name not in gone}
         if "env" in old and "env" in new:
             new["env"] = old["env"] | new["env"]
         return Settings.model_validate(old | new)
