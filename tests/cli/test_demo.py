@@ -1,26 +1,92 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import pytest
 
-from forerun.cli.demo import FACTORS, shipped_runs, split
+from forerun.cli import demo_live
+from forerun.cli.demo_recorded import FACTORS, shipped_runs, split
+from forerun.errors import InputError
+from forerun.study import Study
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Forerun
+    from tests.cli.conftest import Forerun, Printed
+
+# In place of the training script, which needs PyTorch: the same options, and times like its own.
+TRAINING = """
+import argparse, time
+parser = argparse.ArgumentParser()
+for name in ("kernel", "filters", "batch", "chunks", "workers"):
+    parser.add_argument("--" + name, type=int, required=True)
+o = parser.parse_args()
+time.sleep(0.01 + 2e-4 * o.chunks * o.filters**0.5 * o.kernel / o.workers + 0.05 / o.batch)
+"""
 
 
-def test_the_demo_goes_the_whole_way(forerun: Forerun, tmp_path: Path) -> None:
+@pytest.fixture
+def training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that the demo measures in place of the real one; it logs nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    script = tmp_path / "train {script}.py"
+    script.write_text(TRAINING)
+    monkeypatch.setattr(demo_live, "trainer", lambda: [sys.executable, "-I", "-S", str(script)])
+    return tmp_path / "demo"
+
+
+def typed(done: Printed) -> list[str]:
+    return [line.split()[2] for line in done.out.splitlines() if line.startswith("$ forerun ")]
+
+
+def test_the_demo_measures_and_then_runs_what_it_predicted(
+    forerun: Forerun, training: Path
+) -> None:
+    done = forerun("demo", "-o", training, "--budget", "2")
+    assert done.code == 0
+    assert typed(done) == ["measure", "fit", "explain", "predict", "measure", "report"]
+    assert "Predicted: " in done.out
+    assert "Measured:  " in done.out
+    assert "the interval" in done.out
+    assert (training / "report.html").stat().st_size > 1_000_000
+    with Study.open(training / "lenet.db") as study:
+        runs = study.runs("ok")
+        assert study.space.intrinsic == ("kernel", "filters")
+    assert len(runs) > 8
+    assert [run.point for run in runs].count(runs[-1].point) == 1  # it had not been run before
+
+    again = forerun("demo", "-o", training, "--budget", "2", "--json").document
+    assert again["runs"] == len(runs) + 1  # the budget is spent: only another one is predicted
+    assert again["point"] != dict(runs[-1].point)
+    assert again["low"] <= again["predicted"] <= again["high"]
+    assert again["measured"] > 0
+
+
+def test_without_pytorch_the_demo_shows_recorded_runs(
+    forerun: Forerun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> list[str]:
+        raise InputError("pytorch, installing torch", "no network", "success")
+
+    monkeypatch.setattr(demo_live, "trainer", nowhere)
     done = forerun("demo", "-o", tmp_path)
     assert done.code == 0
-    typed = [line.split()[2] for line in done.out.splitlines() if line.startswith("$ forerun ")]
-    assert typed == ["import", "fit", "explain", "predict", "report"]
+    told = [line for line in done.err.splitlines() if "PyTorch cannot be had here" in line]
+    assert len(told) == 1
+    assert "no network" in told[0]
+    assert typed(done)[0] == "import"
+
+
+def test_the_demo_on_recorded_runs(forerun: Forerun, tmp_path: Path) -> None:
+    done = forerun("demo", "--recorded", "-o", tmp_path)
+    assert done.code == 0
+    assert typed(done) == ["import", "fit", "explain", "predict", "report"]
     assert "Measured: " in done.out
     assert (tmp_path / "report.html").stat().st_size > 1_000_000
-    assert "forerun import runs.csv -o runs.db" in done.out
 
-    again = forerun("demo", "-o", tmp_path, "--json").document
+    again = forerun("demo", "--recorded", "-o", tmp_path, "--json").document
     unseen = pd.read_csv(tmp_path / "unseen.csv")
     assert again["unseen_runs"] == len(unseen)
     assert again["measured"] == unseen["seconds"].iloc[0]
@@ -32,3 +98,16 @@ def test_no_point_is_both_learnt_and_unseen() -> None:
     learnt, unseen = split(runs)
     assert len(learnt) + len(unseen) == len(runs)
     assert len(learnt[list(FACTORS)].merge(unseen[list(FACTORS)])) == 0
+
+
+def test_a_budget_that_is_none(forerun: Forerun, tmp_path: Path) -> None:
+    done = forerun("demo", "-o", tmp_path, "--budget", "soon")
+    assert done.code == 2
+    assert "--budget: found soon" in done.err
+
+
+def test_an_environment_is_asked_for_only_where_this_python_has_no_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    assert demo_live.trainer()[0] == sys.executable

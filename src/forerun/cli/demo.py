@@ -1,8 +1,7 @@
-"""`forerun demo`: the whole way on runs that ship with the package, step by step."""
+"""`forerun demo`: the whole way, step by step, on this machine or on runs that ship with it."""
 
 from __future__ import annotations
 
-import shlex
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -10,135 +9,66 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forerun.cli.common import Json, print_json, results
-from forerun.quantities import amount, percent
+from forerun.cli.common import Json, note, print_json
+from forerun.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Callable
 
-INTRINSIC = ("kernel", "filters", "activation", "optimiser")
-FACTORS = (*INTRINSIC, "batch", "samples", "workers")
-_SEED = 0  # of the split: fixed before anything was fitted, and never looked for
-_HELD_OUT = 0.2
+_BUDGET = "150"  # seconds of runs: under five minutes with all that is around them
 
 
 def demo(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")
     ] = Path("forerun-demo"),
+    recorded: Annotated[
+        bool,
+        typer.Option(
+            "--recorded",
+            metavar="",
+            help="Take runs that ship with forerun instead: no PyTorch, under a minute.",
+        ),
+    ] = False,
+    budget: Annotated[
+        str, typer.Option(metavar="SECONDS", help="How long to measure: 150, 5min.")
+    ] = _BUDGET,
     json: Json = False,
 ) -> None:
-    """Go the whole way in under a minute: import, fit, explain, predict, report.
+    """Go the whole way in under five minutes: measure, fit, explain, predict, check, report.
 
-    The runs are trainings of a small LeNet that were really measured. A fifth of the
-    configurations is kept from the model, and then predicted and compared with what was measured.
+    A real PyTorch training script is measured on this machine. Then a configuration that was not
+    run is predicted, and run after all. PyTorch is set up first in a folder of its own, unless this
+    Python has it. Interrupted, the next start goes on with the runs that there are.
     """
+    walk = _recorded if recorded else _live(budget)
     if not json:
-        _walk(output)
+        walk(output)
         return
     with redirect_stdout(StringIO()):
-        document = _walk(output)
+        document = walk(output)
     print_json(document)
 
 
-def _walk(output: Path) -> dict[str, Any]:
-    """Every step in turn; what came out of it is what `--json` prints."""
-    learnt, unseen = split(shipped_runs())
-    output.mkdir(parents=True, exist_ok=True)
-    table, study, page = output / "lenet.csv", output / "lenet.db", output / "report.html"
-    learnt.to_csv(table, index=False)
-    unseen.to_csv(output / "unseen.csv", index=False)
-    _say(_opening(len(learnt), len(unseen)))
-    columns = ["--factors", ",".join(FACTORS), "--intrinsic", ",".join(INTRINSIC)]
-    _type("import", str(table), "-o", str(study), *columns, "--memory", "memory_bytes")
-    _type("fit", str(study))
-    _type("explain", str(study))
-    values = [f"{name}={unseen.iloc[0][name]}" for name in FACTORS]
-    _type("predict", str(study), *(word for value in values for word in ("-f", value)))
-    verdict = _judge(study, unseen)
-    _say(_comparison(verdict))
-    _type("report", str(study), "-o", str(page))
-    _say(_closing(page))
-    return {"directory": str(output), "study": str(study), "page": str(page), **verdict}
+def _recorded(output: Path) -> dict[str, Any]:
+    from forerun.cli.demo_recorded import walk
+
+    return walk(output)
 
 
-def shipped_runs() -> pd.DataFrame:
-    """The table of runs that ships with the package; `lenet.md` beside it says how it was made."""
-    from importlib.resources import as_file, files
+def _live(budget: str) -> Callable[[Path], dict[str, Any]]:
+    """The demonstration on this machine, or on recorded runs where there can be no PyTorch."""
+    from forerun.cli import demo_live
+    from forerun.measuring.settings import Settings, validated
 
-    import pandas as pd
+    validated(Settings, {"budget": budget}, "--")
 
-    with as_file(files("forerun").joinpath("data", "lenet.csv")) as path:
-        return pd.read_csv(path)
+    def walk(output: Path) -> dict[str, Any]:
+        try:
+            trainer = demo_live.trainer()
+        except InputError as error:
+            note(f"PyTorch cannot be had here ({error}): on with runs recorded on another machine")
+            return _recorded(output)
+        return demo_live.walk(output, trainer, budget)
 
-
-def split(runs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The runs to learn from, and those of a random fifth of the points, repeats together."""
-    points = runs[list(FACTORS)].drop_duplicates()
-    kept_apart = points.sample(frac=_HELD_OUT, random_state=_SEED)
-    apart = runs.merge(kept_apart, on=list(FACTORS), how="left", indicator=True)["_merge"] == "both"
-    return runs[~apart.to_numpy()], runs[apart.to_numpy()]
-
-
-def _judge(study: Path, unseen: pd.DataFrame) -> dict[str, Any]:
-    """How the model does on the runs that were kept from it; the first is the one shown."""
-    from forerun.modelling.kept import model_of
-    from forerun.study import Study
-
-    with Study.open(study) as opened:
-        model = model_of(opened).model
-    points, measured = unseen[list(FACTORS)], unseen["seconds"]
-    predicted = model.predict(points)
-    low, high = model.predict_interval(points, 0.9)
-    inside = (measured >= low) & (measured <= high)
-    return {
-        "measured": float(measured.iloc[0]),
-        "predicted": float(predicted[0]),
-        "unseen_runs": len(unseen),
-        "unseen_error": float(abs(predicted / measured - 1).mean()),
-        "unseen_inside": int(inside.sum()),
-    }
-
-
-def _opening(learnt: int, unseen: int) -> str:
-    return (
-        f"{learnt + unseen} trainings of a small LeNet were timed on one machine. "
-        f"forerun learns from {learnt} of them; {unseen} it never sees."
-    )
-
-
-def _comparison(verdict: dict[str, Any]) -> str:
-    error = abs(verdict["predicted"] / verdict["measured"] - 1)
-    return (
-        f"Measured: {amount(verdict['measured'])}, so this prediction was {percent(error)} off. "
-        f"Over all {verdict['unseen_runs']} runs that the model never saw, the mean error is "
-        f"{percent(verdict['unseen_error'])}, and {verdict['unseen_inside']} of them lie in their "
-        "90 % interval."
-    )
-
-
-def _closing(page: Path) -> str:
-    return (
-        f"The report is {page}: open it in a browser.\n\n"
-        "With runs of your own, a table with a column `seconds` and a column for each factor:\n"
-        "  forerun import runs.csv -o runs.db\n"
-        "  forerun fit runs.db\n"
-        "  forerun report runs.db"
-    )
-
-
-def _type(*words: str) -> None:
-    """Show a command as a user would type it, and run it."""
-    from forerun.cli import app
-
-    to = results()
-    to.print()
-    # The terminal breaks the line itself: so it can still be copied whole.
-    to.print("$ " + shlex.join(["forerun", *words]), style="bold cyan", soft_wrap=True)
-    app(words, prog_name="forerun", standalone_mode=False)
-
-
-def _say(text: str) -> None:
-    to = results()
-    to.print()
-    to.print(text)
+    return walk
