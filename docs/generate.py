@@ -39,10 +39,15 @@ _SHELL = 'forerun() { "$PYTHON" -m forerun "$@"; }; python() { "$PYTHON" "$@"; }
 
 def cli_page() -> str:
     """The page of all verbs, as their `--help` prints it on 88 columns without colour."""
-    from forerun.cli import VERBS
+    from forerun.cli import GROUPS, VERBS
 
     parts = [_HEAD, _section("forerun", [])]
     parts += [_section(f"forerun {verb}", [verb]) for verb in VERBS]
+    for group, (gathered, _) in GROUPS.items():
+        parts.append(_section(f"forerun {group}", [group]))
+        for verb in gathered.registered_commands:
+            assert verb.name is not None
+            parts.append(_section(f"forerun {group} {verb.name}", [group, verb.name]))
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,15 @@ def test_list_as_json(forerun: Forerun, pytorch: Path, home: Path) -> None:
     assert first["networks"] == ["lenet", "mnist-cnn", "resnet50", "transformer"]
     assert [other["state"] for other in others] == ["missing"] * 3
     assert [one["ready"] for one in document["data"]] == [False] * 4
+
+
+@pytest.mark.parametrize("verb", ["list", "command pytorch"])
+@pytest.mark.usefixtures("pytorch")
+def test_the_fields_are_those_that_are_described(forerun: Forerun, verb: str) -> None:
+    document = forerun("workload", *verb.split(), "--json").document
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8")
+    section = page.split(f"\n## forerun workload {verb.split()[0]}\n")[1].split("\n## ")[0]
+    assert set(document) == set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
 
 
 def test_command_is_ready_to_be_measured(forerun: Forerun, pytorch: Path, home: Path) -> None:

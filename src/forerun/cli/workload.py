@@ -41,7 +41,7 @@ def list_(json: Json = False) -> None:
         _print(document)
 
 
-@app.command()
+@app.command("setup")
 def setup(
     what: Annotated[
         str,
@@ -78,7 +78,7 @@ def setup(
         print_json(summary())
 
 
-@app.command()
+@app.command("command")
 def command(
     framework: Annotated[
         str,
