@@ -37,6 +37,7 @@ def test_seconds(value: float, text: str) -> None:
         (12_345, "joules", "12.3 kJ"),
         (0.25, "loss", "0.25"),
         (7.5, "seconds", "7.5 s"),
+        (90.0, "user_seconds", "1 min 30 s"),
     ],
 )
 def test_amount(value: float, target: str, text: str) -> None:

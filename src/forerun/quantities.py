@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_UNITS = {"seconds": "s", "memory_bytes": "B", "joules": "J"}
+_UNITS = {"joules": "J", "other_load": "processors"}
 _SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
 _JOULES = ((1e-3, "mJ"), (1.0, "J"), (1e3, "kJ"), (1e6, "MJ"), (1e9, "GJ"))
 _BYTES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
@@ -36,7 +36,7 @@ def seconds(value: float) -> str:
 
 def amount(value: float, target: str = "seconds", unit: str = "") -> str:
     """`value` of the measured column `target`, with its unit."""
-    if target == "seconds":
+    if target.endswith("seconds"):
         return seconds(value)
     if target == "joules":
         return _scaled(value, _JOULES)
@@ -52,12 +52,14 @@ def between(low: float, high: float, target: str = "seconds", unit: str = "") ->
 
 def unit_of(target: str) -> str:
     """The unit in which the column `target` is stored; empty where it is not known."""
+    if target.endswith("seconds"):
+        return "s"
     return "B" if target.endswith("bytes") else _UNITS.get(target, "")
 
 
 def scale_of(value: float, target: str, unit: str = "") -> tuple[float, str]:
     """The one unit for an axis whose values lie about `value`: (its size, its name)."""
-    if target == "seconds":
+    if target.endswith("seconds"):
         long = [(size, name) for start, size, name in _LONG if value >= start]
         return long[-1] if long else _largest(value, _SECONDS)
     if target == "joules":

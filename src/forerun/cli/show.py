@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ENDS = 3  # points shown at the fast and at the slow end
 _LARGE_SPREAD = 0.3  # repeats this far apart were probably not the same point
+_BESIDE = ("other_load", "system_seconds", "user_seconds", "wall_seconds")  # seldom modelled
 _FAILURES = 10  # points with failures that are listed
 
 
@@ -144,6 +145,8 @@ def _print(document: Mapping[str, Any]) -> None:
     if document["failures"]:
         to.print(_failed(document["failures"]))
     for model in document["models"]:
+        if model["fitted"] is None and model["target"] in _BESIDE:
+            continue
         to.print(_model_line(document["study"], model), soft_wrap=True)
 
 
