@@ -98,7 +98,7 @@ def test_it_runs_the_design_and_stores_how_each_run_was_made(study: Study) -> No
     assert [run.source for run in runs] == ["measure chosen"] * 4 + ["measure repeat"] * 4
     assert all(run.measures == {"seconds": run.point["n"]} for run in runs)
     assert all(run.host == f"node {run.point['n']}" for run in runs)
-    assert set(runs[0].versions) == {"forerun", "linux", "python"}
+    assert set(runs[0].versions) >= {"forerun", "linux", "python"}
 
 
 def test_a_second_start_does_what_is_missing(study: Study) -> None:

@@ -69,6 +69,7 @@ def test_exceptions_are_failed_runs_with_their_reason(tmp_path: Path) -> None:
     assert sorted(run.status for run in study.runs()) == [
         *("failed", "failed", "failed", "ok", "out_of_memory", "out_of_memory"),
     ]
+    assert {one.filename for one in caught} == {__file__}  # the line that asked for it
     told = {str(one.message) for one in caught}
     assert "n 1, net a: failed: ValueError: no\\nsuch net; given up" in told
     assert "n 2, net b: out of memory: MemoryError: ; given up" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from forerun.errors import ForerunWarning, StudyError
 from forerun.factors import Space
-from forerun.measuring.campaign import Campaign, Tell
+from forerun.measuring.campaign import Campaign
 from forerun.measuring.constraint import Constraint
 from forerun.measuring.design import Design, design_by_name
 from forerun.measuring.domain import Allowed
@@ -18,7 +19,7 @@ from forerun.measuring.holes import Template
 from forerun.measuring.opening import Opened, open_study
 from forerun.measuring.outputs import output_directory
 from forerun.measuring.program import Program, as_program
-from forerun.measuring.progress import Limits, Progress, Summary
+from forerun.measuring.progress import Limits, Progress, Summary, Tell
 from forerun.measuring.runner import FunctionRunner, LocalRunner, Runner, check_function
 from forerun.study import Study
 
@@ -114,4 +115,12 @@ def _opened(
 
 def _warn(progress: Progress) -> None:
     for line in progress.warnings:
-        warnings.warn(line, ForerunWarning, stacklevel=4)
+        warnings.warn(line, ForerunWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The level of the stack at which somebody called forerun: theirs is the line to show."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("forerun."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -60,10 +60,10 @@ class Progress:
     """Where a campaign stands; made whenever a run starts or ends, or a warning is due."""
 
     done: int  # measured runs of the study that ended well, those of earlier starts included
-    expected: int | None  # what `done` will be at the end; None where nobody knows
+    expected: int | None  # what `done` will be at the end, or at most; None where nobody knows
     failed: int  # runs that did not, in this start
     seconds_spent: float  # of measured runs, those of earlier starts included
-    seconds_left: float | None  # until the campaign ends, by the clock; None where nobody knows
+    seconds_left: float | None  # until then, by the clock; None where nobody knows
     error: Stated | None  # of the model, as it stands; None before there is one
     running: tuple[Task, ...]
     choosing: bool  # while the design works out what to run next, and nothing can start
@@ -95,6 +95,9 @@ class Summary:
     error: Stated | None
     given_up: tuple[GivenUp, ...]
     warnings: tuple[str, ...]  # all of this start
+
+
+Tell = Callable[[Progress], None]  # what a campaign tells how it goes
 
 
 def words_of(point: Mapping[str, Value]) -> str:
