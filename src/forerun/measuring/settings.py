@@ -24,9 +24,6 @@ from forerun.measuring.holes import Template
 from forerun.measuring.program import Program
 from forerun.measuring.progress import Limits
 
-# Where nobody says when to stop, the adaptive design does at the first of these.
-DEFAULT_ERROR, DEFAULT_RUNS, DEFAULT_BUDGET = 0.1, 60, 3600.0
-
 _LIMITS = ("runs", "budget", "error")
 _NOT_KEPT = ("timeout", "prepare", "cleanup", "marker", "shell", "directory", "env")
 _UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -148,7 +145,7 @@ class Settings(BaseModel):
         said = self.said
         adaptive = said.get("design", "adaptive") == "adaptive"
         if adaptive and not any(name in said for name in _LIMITS):
-            said |= {"error": DEFAULT_ERROR, "runs": DEFAULT_RUNS, "budget": DEFAULT_BUDGET}
+            return Limits.usual(said.get("retries", 1))
         return Limits(
             target_error=said.get("error"),
             runs=said.get("runs"),
