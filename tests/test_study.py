@@ -623,3 +623,25 @@ def test_a_damaged_model_is_none(lenet_study: Study, text: str) -> None:
     lenet_study.save_model("seconds", {"a": 1.0}, "d")
     changed(lenet_study, f"UPDATE model SET document = '{text}'")
     assert lenet_study.model_document("seconds") is None
+
+
+def test_other_parts_keep_notes_in_a_study(lenet_study: Study) -> None:
+    assert lenet_study.note("seal") is None
+    lenet_study.set_note("seal", {"a": [1, None, "ü"]})
+    lenet_study.set_note("space", {})  # no note can take the factors' place
+    assert lenet_study.note("seal") == {"a": [1, None, "ü"]}
+    lenet_study.set_note("seal", {})
+    assert lenet_study.note("seal") == {}
+    assert len(lenet_study.space) == 3
+    with sqlite3.connect(lenet_study.path) as db:
+        db.execute("UPDATE study SET value = '[1' WHERE key = 'note seal'")
+    db.close()
+    with pytest.raises(StudyError, match=r"lenet.db, seal: found damage \(JSON: found \[1, expec"):
+        lenet_study.note("seal")
+
+
+def test_a_command_that_never_went_well_may_change(tmp_path: Path) -> None:
+    study = Study.create(tmp_path / "x.db", BATCH, {"": "tran.py {batch}"})
+    study.add(Run(Point({"batch": 1}), status="failed"))
+    study.add_command("", "train.py {batch}")
+    assert study.commands == {"": "train.py {batch}"}

@@ -1,0 +1,116 @@
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from forerun.errors import InputError
+from forerun.factors import Point
+from forerun.jobs.command import Command, Timing
+from forerun.measuring.runner import FunctionRunner, LocalRunner, Task, call_timed, output_of
+
+
+def task(*words: str, warmups: int = 0) -> Task:
+    return Task("f" * 31 + str(len(words)), Point({}), "chosen", "", Command(words), warmups)
+
+
+def results(runner: LocalRunner, count: int) -> list[Timing]:
+    found: list[Timing] = []
+    while len(found) < count:
+        found += [timing for _, timing in runner.finished(10)]
+    return found
+
+
+def test_commands_run_side_by_side_and_come_back_with_their_timings(tmp_path: Path) -> None:
+    runner = LocalRunner(2, tmp_path / "out")
+    first, second = task("sh", "-c", "echo one"), task("false")
+    runner.start(first)
+    runner.start(second)
+    ended: dict[str, Timing] = {}
+    while len(ended) < 2:
+        ended |= {one.uid: timing for one, timing in runner.finished(10)}
+    assert ended[first.uid].status == "ok"
+    assert ended[second.uid].status == "failed"
+    assert output_of(tmp_path / "out", first.uid).read_text() == "one\n"
+    assert runner.finished(0) == []
+    runner.close()
+
+
+def test_a_warm_up_that_fails_is_the_runs_failure(tmp_path: Path) -> None:
+    runner = LocalRunner(1, tmp_path / "out")
+    runner.start(task("sh", "-c", f"echo x >> {tmp_path}/count; exit 3", warmups=2))
+    (timing,) = results(runner, 1)
+    assert (timing.status, timing.exit_code) == ("failed", 3)
+    assert (tmp_path / "count").read_text() == "x\n"
+
+
+def test_cancelling_ends_the_commands_and_tells_so(tmp_path: Path) -> None:
+    runner = LocalRunner(2, tmp_path / "out")
+    runner.start(task("sleep", "60"))
+    runner.start(task("sh", "-c", "sleep 60", warmups=1))
+    begun = time.monotonic()
+    runner.cancel_all()
+    assert time.monotonic() - begun < 30
+    assert [timing.status for timing in results(runner, 2)] == ["cancelled", "cancelled"]
+
+
+def test_what_cannot_be_started_is_raised_where_it_is_waited_for(tmp_path: Path) -> None:
+    runner = LocalRunner(1, tmp_path / "out")
+    runner.start(task("no-such-program"))
+    with pytest.raises(InputError, match="found no-such-program, expected a program on the PATH"):
+        runner.finished(10)
+    runner.close()
+
+
+def test_no_slots_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="slots: found 0, expected a whole number of at least 1"):
+        LocalRunner(0, tmp_path)
+
+
+def test_a_function_is_called_when_it_is_waited_for() -> None:
+    calls: list[object] = []
+    runner = FunctionRunner(lambda n: calls.append(n))
+    one = Task("a", Point({"n": 1}), "chosen", warmups=2)
+    runner.start(one)
+    assert calls == []
+    ((ended, timing),) = runner.finished(0)
+    assert (ended, timing.status, calls) == (one, "ok", [1, 1, 1])
+    assert timing.seconds == timing.wall_seconds
+    runner.start(one)
+    runner.cancel_all()
+    assert runner.finished(0) == []
+
+
+def test_processor_time_of_a_function_is_told() -> None:
+    def function() -> None:
+        limit = time.process_time() + 0.05
+        while time.process_time() < limit:
+            pass
+
+    timing = call_timed(function, {})
+    assert timing.user_seconds + timing.system_seconds >= 0.04
+
+
+def test_a_function_may_run_in_any_thread() -> None:
+    found: list[Timing] = []
+    thread = threading.Thread(target=lambda: found.append(call_timed(lambda: None, {})))
+    thread.start()
+    thread.join()
+    assert found[0].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("returned", "seconds"), [(2, 2.0), (2.5, 2.5), (True, None), ("2", None), (None, None)]
+)
+def test_only_a_number_is_taken_as_seconds(returned: object, seconds: float | None) -> None:
+    timing = call_timed(lambda: returned, {})
+    assert timing.status == "ok"
+    assert timing.seconds == (timing.wall_seconds if seconds is None else seconds)
+
+
+def test_an_exit_is_a_failure() -> None:
+    def function() -> None:
+        raise SystemExit(3)
+
+    timing = call_timed(function, {})
+    assert (timing.status, timing.reason, timing.seconds) == ("failed", "SystemExit: 3", None)
