@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -270,7 +271,8 @@ def digest(network: nn.Module) -> str:
 
 def say(line: str) -> None:
     """Print a line at once, whole, whatever the other workers print."""
-    print(line, flush=True)
+    sys.stdout.write(line + "\n")  # in one piece even where Python was told not to buffer
+    sys.stdout.flush()
 
 
 def start_workers(options: argparse.Namespace, network: nn.Module, data: Data) -> None:
@@ -303,9 +305,6 @@ def local_worker(
     dist.init_process_group("gloo", store=store, rank=rank, world_size=options.workers)
     train(rank, options.workers, options, network, data)
     dist.destroy_process_group()
-
-
-# Options.
 
 
 class Parser(argparse.ArgumentParser):
