@@ -11,8 +11,10 @@ on an idle machine, and goes on where it stopped. `table` prints what follows fr
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
+import warnings
 from pathlib import Path
 
 from lenet_points import FRAMEWORKS
@@ -27,6 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     add_measure(verbs.add_parser("measure", help="time the runs that are missing"))
+    add_table(verbs.add_parser("table", help="print what follows from the runs"))
     arguments = parser.parse_args()
     try:
         arguments.run(arguments)
@@ -74,6 +77,29 @@ def measure(arguments: argparse.Namespace) -> None:
         tuple(shlex.split(arguments.cleanup)),
     )
     lenet_runs.measure(setting, arguments.out, arguments.limit)
+
+
+def add_table(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=Path, required=True, help="folder of the tables")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="write the figures there")
+    parser.add_argument("--json", action="store_true", help="print a JSON document instead")
+    parser.add_argument("--cache", type=Path, help="results so far, to go on from")
+    parser.set_defaults(run=table)
+
+
+def table(arguments: argparse.Namespace) -> None:
+    import lenet_figures
+    import lenet_report
+
+    warnings.filterwarnings("ignore")
+    found = lenet_report.results(arguments.runs, arguments.cache)
+    if arguments.json:
+        print(json.dumps(lenet_report.document(found), indent=2, ensure_ascii=False))
+    else:
+        lenet_report.show(found)
+    if arguments.figures:
+        for path in lenet_figures.save(found, arguments.figures):
+            print(path, file=sys.stderr)
 
 
 def _named(text: str) -> tuple[str, str]:

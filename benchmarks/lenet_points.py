@@ -19,8 +19,6 @@ CHUNK = 500  # images a data chunk
 SHARED, OWN = 64, 41
 REPEATED_EACH, REPEATS = 5, 3  # every fifth point is run three times
 LONGEST = 10.0  # seconds of training, as `rough_seconds` sees it
-
-
 SPACE = lenet_space()
 
 
