@@ -117,34 +117,20 @@ def layer_sizes(options: argparse.Namespace, side: int) -> list[int]:
     if options.network == "resnet50":
         halves = [-(-side // 2**times) for times in range(1, 6)]
         return [*halves[:2], *halves[1:]]
-    if options.network == "mnist-cnn":
-        first = convolved("first", side, kernel=3)
-        second = convolved("second", first, kernel=3)
-        return [first, second, pooled("only", second, pool=2)]
+    kernel, pool = (3, 1, False), (2, 2, False)  # their sides and strides; if zeros are put round
+    windows = {"first kernel": kernel, "second kernel": kernel, "pool": pool}
+    if options.network == "lenet":
+        kernel = (options.kernel, options.stride, options.padding == "same")
+        pool = (options.pool, options.pool, False)
+        windows = {"first kernel": kernel, "first pool": pool}
+        windows |= {"second kernel": kernel, "second pool": pool}
     sizes = []
-    for name in ("first", "second"):
-        same = options.padding == "same"
-        sizes.append(convolved(name, side, options.kernel, options.stride, same))
-        side = pooled(name, sizes[-1], options.pool)
+    for name, (window, stride, same) in windows.items():
+        before, side = side, -(-side // stride) if same else (side - window) // stride + 1
+        if side < 1:
+            refuse(f"the {name} of {window} over size {before}: what is left would be below 1")
         sizes.append(side)
     return sizes
-
-
-def convolved(name: str, side: int, kernel: int, stride: int = 1, same: bool = False) -> int:
-    """Side of an image after a convolution."""
-    after = -(-side // stride) if same else (side - kernel) // stride + 1
-    if after < 1:
-        what = f"the {name} convolution's size would be below 1"
-        refuse(f"kernel {kernel} on size {side} leaves nothing: {what}")
-    return after
-
-
-def pooled(name: str, side: int, pool: int) -> int:
-    """Side of an image after a pool."""
-    if pool > side:
-        what = f"the {name} pool's size would be below 1"
-        refuse(f"pool {pool} on size {side} leaves nothing: {what}")
-    return side // pool
 
 
 # Networks
