@@ -235,7 +235,10 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> NoReturn:
     """Do what the line on standard input says, and answer with another."""
-    spec = json.loads(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):
+        os._exit(0)  # forerun was killed before it had said what to run
+    spec = json.loads(line)
     try:
         answer = run(spec)
     except OSError as error:
