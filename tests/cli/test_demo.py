@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 TRAINING = """
 import argparse, time
 parser = argparse.ArgumentParser()
-for name in ("kernel", "filters", "batch", "chunks", "workers"):
+for name in ("filters", "batch", "chunks", "workers"):
     parser.add_argument("--" + name, type=int, required=True)
 o = parser.parse_args()
-time.sleep(0.01 + 2e-4 * o.chunks * o.filters**0.5 * o.kernel / o.workers + 0.05 / o.batch)
+time.sleep(0.01 + 1e-4 * o.chunks * o.filters / o.workers + 0.05 / o.batch)
 """
 
 
@@ -53,7 +53,7 @@ def test_the_demo_measures_and_then_runs_what_it_predicted(
     assert (training / "report.html").stat().st_size > 1_000_000
     with Study.open(training / "lenet.db") as study:
         runs = study.runs("ok")
-        assert study.space.intrinsic == ("kernel", "filters")
+        assert study.space.intrinsic == ("filters",)
     assert len(runs) > 8
     assert [run.point for run in runs].count(runs[-1].point) == 1  # it had not been run before
 
@@ -62,6 +62,15 @@ def test_the_demo_measures_and_then_runs_what_it_predicted(
     assert again["point"] != dict(runs[-1].point)
     assert again["low"] <= again["predicted"] <= again["high"]
     assert again["measured"] > 0
+
+
+def test_a_demo_that_cannot_measure_says_how_to_go_on(forerun: Forerun, training: Path) -> None:
+    (training.parent / "train {script}.py").write_text("raise SystemExit('no luck')")
+    done = forerun("demo", "-o", training, "--budget", "2")
+    assert done.code == 2
+    assert "no luck" in done.out
+    assert "start it again to go on" in done.err
+    assert typed(done) == ["measure"]
 
 
 def test_without_pytorch_the_demo_shows_recorded_runs(

@@ -42,11 +42,15 @@ def demo(
     Python has it. Interrupted, the next start goes on with the runs that there are.
     """
     walk = _recorded if recorded else _live(budget)
-    if not json:
-        walk(output)
-        return
-    with redirect_stdout(StringIO()):
-        document = walk(output)
+    try:
+        if not json:
+            walk(output)
+            return
+        with redirect_stdout(StringIO()):
+            document = walk(output)
+    except (KeyboardInterrupt, typer.Exit):
+        note("start it again to go on: what was measured is kept")
+        raise
     print_json(document)
 
 

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from forerun.cli.common import note
 from forerun.cli.demo_steps import say, type_
-from forerun.quantities import amount, between, percent
+from forerun.quantities import amount, between, percent, seconds
 
 if TYPE_CHECKING:
     from forerun.factors import Point
     from forerun.study import Study
 
 FACTORS = {
-    "kernel": "2..5",
     "filters": "4..64",
     "batch": "16..256",
     "chunks": "1..8",
     "workers": "1,2",
 }
-INTRINSIC = "kernel,filters"
+INTRINSIC = "filters"
 _SEED = 0  # of the order in which configurations are drawn to be predicted
 _ERROR = "5%"
 _COVERAGE = 0.9
@@ -52,14 +51,15 @@ def trainer() -> list[str]:
 
 def walk(output: Path, training: Sequence[str], budget: str) -> dict[str, Any]:
     """Every step in turn; what came out of it is what `--json` prints."""
+    from forerun.measuring.settings import duration
     from forerun.study import Study
 
     output.mkdir(parents=True, exist_ok=True)
     file, page = output / "lenet.db", output / "report.html"
     say(
         "A small LeNet is trained by an ordinary PyTorch script, which knows nothing of forerun."
-        f" For about {budget} s forerun runs it at configurations that it chooses, and learns from"
-        " the times of the whole runs."
+        f" For {seconds(duration(budget))} forerun runs it at configurations that it chooses,"
+        " and learns from the times of the whole runs."
     )
     _measure(file, training, budget)
     study = Study.open(file)
