@@ -14,9 +14,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -52,21 +51,20 @@ def sizes(options: argparse.Namespace, size: int) -> list[int]:
 
 def lenet_sizes(options: argparse.Namespace, size: int) -> list[int]:
     """After the first convolution, its pooling, the second convolution and its pooling."""
-    found = []
+    found: list[int] = []
     for which in ("first", "second"):
         left = windows(options, size)[2]
-        if left < 1:
-            raise RefusedError(
-                f"kernel {options.kernel} on size {size} leaves nothing: "
-                f"the {which} convolution's size would be below 1"
-            )
-        if left < options.pool:
-            raise RefusedError(
-                f"pool {options.pool} on size {left} leaves nothing: "
-                f"the {which} pooling's size would be below 1"
-            )
-        size = left // options.pool
-        found += [left, size]
+        for what, side, given, after in (
+            ("kernel", size, f"{which} convolution", left),
+            ("pool", left, f"{which} pooling", left // options.pool),
+        ):
+            if after < 1:
+                raise RefusedError(
+                    f"{what} {getattr(options, what)} on size {side} leaves nothing: "
+                    f"the {given}'s size would be below 1"
+                )
+            found.append(after)
+        size = found[-1]
     return found
 
 
@@ -81,7 +79,8 @@ def windows(options: argparse.Namespace, size: int) -> tuple[int, int, int]:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Refuse at once what no worker could train."""
+    """RefusedError, before MXNet is imported, for what no worker could train."""
+    check_numbers(options)
     sizes(options, load(options, limit=1)[0].shape[1])
     count = options.chunks * options.chunk_size
     if count < options.workers:
@@ -95,7 +94,11 @@ def load(options: argparse.Namespace, limit: int | None = None) -> tuple[Any, An
     """As many images (number, height, width, channels) and labels as the chunks hold."""
     count = options.chunks * options.chunk_size
     if options.dataset == "synthetic":
-        return synthetic(options, min(count, limit or count))
+        random = np.random.default_rng(options.seed)
+        side, channels = (64, 3) if options.network == "resnet50" else (28, 1)
+        side, count = options.image_size or side, min(count, limit or count)
+        images = random.integers(0, 256, (count, side, side, channels), np.uint8)
+        return images, random.integers(0, CLASSES, count, np.uint8)
     files = [Path(options.data, f"{options.dataset}-{part}.npy") for part in ("images", "labels")]
     for file in files:
         if not file.is_file():
@@ -109,28 +112,12 @@ def load(options: argparse.Namespace, limit: int | None = None) -> tuple[Any, An
     return images[:count], labels[:count]
 
 
-def synthetic(options: argparse.Namespace, count: int) -> tuple[Any, Any]:
-    """Random images and labels."""
-    random = np.random.default_rng(options.seed)
-    size = options.image_size or (64 if options.network == "resnet50" else 28)
-    channels = 3 if options.network == "resnet50" else 1
-    images = random.integers(0, 256, (count, size, size, channels), np.uint8)
-    return images, random.integers(0, CLASSES, count, np.uint8)
-
-
 def share(options: argparse.Namespace, rank: int) -> tuple[Any, Any]:
     """What this worker trains on: images, channels first as MXNet has them, and labels."""
     images, labels = load(options)
     each = len(images) // options.workers
     own = slice(rank * each, (rank + 1) * each)
     return np.array(np.moveaxis(images[own], -1, 1), order="C"), labels[own].astype(np.float32)
-
-
-def batches(images: Any, labels: Any, order: Any, size: int) -> Iterator[tuple[Any, Any]]:
-    """The images, as numbers from 0 to 1, and labels in this order; the last batch is smaller."""
-    for start in range(0, len(order), size):
-        chosen = order[start : start + size]
-        yield images[chosen].astype(np.float32) / 255, labels[chosen]
 
 
 # Networks. MXNet is imported late, and therefore handed on.
@@ -162,17 +149,8 @@ def add_convolution(
     if before != after:
         edges = (0, 0, 0, 0, before, after, before, after)
         network.add(nn.HybridLambda(lambda F, x: F.pad(x, mode="constant", pad_width=edges)))
-    padding = before if before == after else 0
-    network.add(
-        nn.Conv2D(
-            filters,
-            options.kernel,
-            options.stride,
-            padding,
-            activation=options.activation,
-            in_channels=channels,
-        )
-    )
+    shape = (filters, options.kernel, options.stride, before if before == after else 0)
+    network.add(nn.Conv2D(*shape, activation=options.activation, in_channels=channels))
 
 
 def mnist_cnn(nn: Any, size: int, channels: int) -> Any:
@@ -201,7 +179,7 @@ def resnet50(gluon: Any, channels: int) -> Any:
             nn.BatchNorm(in_channels=filters),
         ]
 
-    class Bottleneck(gluon.HybridBlock):  # type: ignore[misc]
+    class Bottleneck(gluon.HybridBlock):
         """Three convolutions beside a shortcut; the first one has the stride."""
 
         def __init__(self, inputs: int, width: int, stride: int) -> None:
@@ -257,9 +235,6 @@ def digest(network: Any) -> str:
     return found.hexdigest()[:16]
 
 
-# Training.
-
-
 def train(mx: Any, options: argparse.Namespace) -> None:
     """Train as the only worker, or as one of those that the environment tells of."""
     store = mx.kv.create("dist_sync") if options.workers > 1 else None
@@ -276,48 +251,52 @@ def train(mx: Any, options: argparse.Namespace) -> None:
     for epoch in range(options.epochs):
         started = time.perf_counter()
         order = np.random.default_rng([options.seed, epoch, rank]).permutation(len(images))
-        steps = batches(images, labels, order, options.batch)
-        loss = train_epoch(mx, network, trainer, steps, options.workers)
+        loss = train_epoch(mx, options, network, trainer, images[order], labels[order])
         if rank == 0:
-            seconds = time.perf_counter() - started
-            say(f"epoch {epoch + 1} of {options.epochs}: loss {loss:.4f}, {seconds:.3f} s")
+            told = f"loss {loss:.4f}, {time.perf_counter() - started:.3f} s"
+            say(f"epoch {epoch + 1} of {options.epochs}: {told}")
     say(f"rank {rank}: weights {digest(network)}")
 
 
+def say(line: str) -> None:
+    """Print a line in one piece, or those of several workers would mix."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def train_epoch(
-    mx: Any, network: Any, trainer: Any, steps: Iterator[tuple[Any, Any]], workers: int
+    mx: Any, options: argparse.Namespace, network: Any, trainer: Any, images: Any, labels: Any
 ) -> float:
-    """Go once through the batches; their mean loss."""
+    """Go once through the data, in order; the mean loss of the batches."""
     cross_entropy = mx.gluon.loss.SoftmaxCrossEntropyLoss()
     losses = []
-    for images, labels in steps:
+    for start in range(0, len(images), options.batch):
+        step = slice(start, start + options.batch)
+        batch = mx.nd.array(images[step].astype(np.float32) / 255)
         with mx.autograd.record():
-            loss = cross_entropy(network(mx.nd.array(images)), mx.nd.array(labels)).mean()
+            loss = cross_entropy(network(batch), mx.nd.array(labels[step])).mean()
         loss.backward()
-        trainer.step(workers)  # the store adds up what each worker has as a mean
+        trainer.step(options.workers)  # the store adds up what each worker has as a mean
         losses.append(loss.asscalar())
     mx.nd.waitall()
     return float(np.mean(losses))
 
 
-def say(line: str) -> None:
-    """Print a line at once and in one piece, so that those of several workers do not mix."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
 # Workers.
 
 
-def start_workers(options: argparse.Namespace) -> int:
+def start_workers(mx: Any, options: argparse.Namespace) -> int:
     """Train with as many workers on this machine; if one fails, all end. The exit code.
 
     They are forked: MXNet takes longer to import than a small network to train, and what this
     process has imported is theirs at once.
     """
-    mx = imported()
     os.environ["DMLC_PS_ROOT_URI"] = os.environ["DMLC_NODE_HOST"] = "127.0.0.1"
-    os.environ["DMLC_PS_ROOT_PORT"] = str(options.port or free_port())
+    try:
+        with socket.create_server(("127.0.0.1", options.port)) as free:
+            os.environ["DMLC_PS_ROOT_PORT"] = str(free.getsockname()[1])
+    except (OSError, OverflowError) as error:
+        raise RefusedError(f"--port: {options.port} cannot be had: {error}") from None
     os.environ["DMLC_NUM_SERVER"] = "1"
     os.environ["DMLC_NUM_WORKER"] = str(options.workers)
     parent, started = os.getpid(), set()
@@ -326,7 +305,11 @@ def start_workers(options: argparse.Namespace) -> int:
         if pid == 0:
             end_with(parent)
             os.environ["DMLC_ROLE"] = role
-            return play(mx, role, options)
+            if role == "worker":
+                train(mx, options)
+            else:
+                mx.kvstore.kvstore_server.KVStoreServer(mx.kv.create("dist_sync")).run()
+            return 0
         started.add(pid)
     return wait_for(started)
 
@@ -336,15 +319,6 @@ def end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-
-
-def play(mx: Any, role: str, options: argparse.Namespace) -> int:
-    """Be a worker, or serve them until they are done. The exit code."""
-    if role == "worker":
-        train(mx, options)
-    else:
-        mx.kvstore.kvstore_server.KVStoreServer(mx.kv.create("dist_sync")).run()
-    return 0
 
 
 def wait_for(started: set[int]) -> int:
@@ -360,92 +334,72 @@ def wait_for(started: set[int]) -> int:
     return 0
 
 
-def free_port() -> int:
-    """A port that nobody has at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def imported() -> Any:
-    """MXNet, told to keep one thread wherever it would keep several."""
-    os.environ.update(ONE_THREAD)
-    import mxnet
-
-    return mxnet
-
-
 # Options.
 
 
-def parse() -> argparse.ArgumentParser:
-    """The options; those of a network's shape are the LeNet's unless they say otherwise."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    networks = ("lenet", "mnist-cnn", "resnet50")
-    datasets = ("mnist", "fashion-mnist", "cifar10", "digits", "synthetic")
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the exit code 2."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def check_numbers(options: argparse.Namespace) -> None:
+    """RefusedError for a number that makes no sense."""
+    for name, value in vars(options).items():
+        low = 0 if name in ("seed", "port", "learning_rate", "dropout") else 1
+        if isinstance(value, int | float) and not low <= value < float("inf"):
+            raise RefusedError(f"--{name.replace('_', '-')}: {value} is not a number from {low}")
+    if options.learning_rate == 0:
+        raise RefusedError("--learning-rate: 0 teaches nothing")
+    if options.dropout >= 1:
+        raise RefusedError(f"--dropout: {options.dropout} is not below 1")
+
+
+def options_parser() -> Parser:
+    """The options; those that shape a network are the LeNet's unless they say otherwise."""
+    parser = Parser(description=__doc__)
     add = parser.add_argument
+    networks = ("lenet", "mnist-cnn", "resnet50")
     add("--network", choices=networks, default="lenet")
-    add("--kernel", type=count, default=5, help="side of the convolutions, in pixels")
-    add("--pool", type=count, default=2, help="side and stride of the pooling, in pixels")
-    add("--filters", type=count, default=8, help="of the first convolution; the second has twice")
+    add("--kernel", type=int, default=5, help="side of the convolutions, in pixels")
+    add("--pool", type=int, default=2, help="side and stride of the pooling, in pixels")
+    add("--filters", type=int, default=8, help="of the first convolution; the second has twice")
     add("--activation", choices=("relu", "tanh", "sigmoid"), default="relu")
     add("--optimiser", choices=("sgd", "adam"), default="sgd", help="of any network")
-    add("--learning-rate", type=rate, default=0.01, help="of any network")
+    add("--learning-rate", type=float, default=0.01, help="of any network")
     add("--padding", choices=("valid", "same"), default="valid")
-    add("--stride", type=count, default=1, help="of the convolutions")
-    add("--dropout", type=part, default=0.5, help="share of the values that are dropped")
+    add("--stride", type=int, default=1, help="of the convolutions")
+    add("--dropout", type=float, default=0.5, help="share of the values that are dropped")
+    datasets = ("mnist", "fashion-mnist", "cifar10", "digits", "synthetic")
     add("--dataset", choices=datasets, default="synthetic")
     add("--data", default="data", help="folder with NAME-images.npy and NAME-labels.npy")
-    add("--image-size", type=count, help="of synthetic images (default: 28; resnet50: 64)")
-    add("--chunks", type=count, default=4, help="how much of the data to train on")
-    add("--chunk-size", type=count, default=500, help="images a chunk")
-    add("--batch", type=count, default=64, help="samples a step and worker")
-    add("--epochs", type=count, default=1)
-    add("--workers", type=count, default=1, help="processes on this machine")
-    add("--seed", type=natural, default=0)
-    add("--port", type=natural, default=0, help="where workers meet (default: a free one)")
+    add("--image-size", type=int, help="of synthetic images (default: 28; resnet50: 64)")
+    add("--chunks", type=int, default=4, help="how much of the data to train on")
+    add("--chunk-size", type=int, default=500, help="images a chunk")
+    add("--batch", type=int, default=64, help="samples a step and worker")
+    add("--epochs", type=int, default=1)
+    add("--workers", type=int, default=1, help="processes on this machine")
+    add("--seed", type=int, default=0)
+    add("--port", type=int, default=0, help="where workers meet (default: a free one)")
     return parser
 
 
-def natural(text: str) -> int:
-    """A whole number from 0."""
-    if (value := int(text)) < 0:
-        raise ValueError
-    return value
-
-
-def count(text: str) -> int:
-    """A whole number from 1."""
-    if (value := int(text)) < 1:
-        raise ValueError
-    return value
-
-
-def rate(text: str) -> float:
-    """A number above 0."""
-    if not 0 < (value := float(text)) < float("inf"):
-        raise ValueError
-    return value
-
-
-def part(text: str) -> float:
-    """A number from 0 and below 1."""
-    if not 0 <= (value := float(text)) < 1:
-        raise ValueError
-    return value
-
-
 def main() -> int:
-    """Train as the options say; the exit code."""
-    parser = parse()
+    """Train, or say in one line why not; the exit code."""
+    parser = options_parser()
     options = parser.parse_args()
     try:
         check(options)
+        os.environ.update(ONE_THREAD)
+        import mxnet
+
+        if options.workers > 1:
+            return start_workers(mxnet, options)
     except RefusedError as reason:
-        parser.exit(2, f"{parser.prog}: error: {reason}\n")
-    if options.workers > 1:
-        return start_workers(options)
-    train(imported(), options)
+        parser.error(str(reason))
+    train(mxnet, options)
     return 0
 
 
