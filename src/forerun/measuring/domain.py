@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 
 from forerun.errors import InputError
 from forerun.factors import Point, Space
@@ -13,6 +13,7 @@ Allowed = Callable[[Point], bool]
 
 MOST_LISTED = 20_000  # points of a space up to which all of them are gone through
 TRIES = 20_000  # points refused one after another, after which there are taken to be no more
+MOST_TRIES = 200_000  # points of a huge space that are looked at in all
 
 
 class Domain:
@@ -31,6 +32,7 @@ class Domain:
         self.space = space
         self._allowed = allowed
         self._listed = None if listed is None else list(dict.fromkeys(listed))
+        self._streams: dict[int, tuple[list[Point], Iterator[Point]]] = {}
 
     @property
     def size(self) -> int:
@@ -51,11 +53,18 @@ class Domain:
 
     def stream(self, seed: int) -> Iterator[Point]:
         """The points in a random order, each once: the same ones, however many are taken."""
-        return (point for point in self._shuffled(seed) if self.allows(point))
+        allowed = (point for point in self._shuffled(seed) if self.allows(point))
+        taken, rest = self._streams.setdefault(seed, ([], allowed))  # drawn once, then remembered
+        for index in count():
+            if index == len(taken):
+                taken.extend(islice(rest, 1))
+            if index == len(taken):
+                return
+            yield taken[index]
 
-    def draw(self, count: int, seed: int) -> list[Point]:
+    def draw(self, most: int, seed: int) -> list[Point]:
         """Different random points: so many, or all that there are."""
-        return list(islice(self.stream(seed), count))
+        return list(islice(self.stream(seed), most))
 
     def every(self, most: int = MOST_LISTED) -> list[Point]:
         """All points, in the order of the grid or the list; InputError if they are too many."""
@@ -85,12 +94,12 @@ class Domain:
         """Random points until there seem to be no new ones that are allowed."""
         seen: set[int] = set()
         refused = 0
-        while refused < TRIES:
+        for _ in range(MOST_TRIES):
             index = drawn.randrange(self.size)
-            point = None if index in seen else self.space.nth(index)
             refused += 1
-            if point is not None:
-                seen.add(index)
-                if self.allows(point):
-                    refused = 0
-                    yield point
+            if index not in seen and self.allows(point := self.space.nth(index)):
+                refused = 0
+                yield point
+            seen.add(index)
+            if refused == TRIES:
+                return

@@ -75,10 +75,12 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, failed: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, failed: Any = None, *, quick: bool = False) -> Self:
         """Fit to a table of factors and the measured target.
 
         `failed` holds points that ran out of memory: they bound what `feasible` calls feasible.
+        A `quick` fit of the default expression takes a fraction of the time and predicts the same
+        inside the measured range, but has not learnt by held-out runs how to go on outside.
         """
         self._check_settings()
         table, target = self._learn(X, y)
@@ -87,7 +89,9 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         with threadpool_limits(1):
             if self.expression == "auto":
                 workers = effective_n_jobs(self.n_jobs)
-                self.model_: AutoModel | GenericModel = fit_auto(table, target, seed, workers)
+                self.model_: AutoModel | GenericModel = fit_auto(
+                    table, target, seed, workers, quick
+                )
             else:
                 self.model_ = fit_generic_model(
                     table,
