@@ -88,6 +88,15 @@ def test_a_command_without_a_factor(forerun: Forerun) -> None:
     assert "3 runs made" in done.out
 
 
+def test_networks_of_different_size_in_one_study(forerun: Forerun) -> None:
+    for pause, macs in (("0.01", "1000"), ("0.02", "2000")):
+        words = ("sleep {net}", "-f", f"net={pause}", "-f", f"macs={macs}", "--intrinsic", "macs")
+        done = forerun("measure", *words, "--design", "grid", "--warmup", "0", "-o", "runs.db")
+        assert "1 run made" in done.out
+    with Study.open("runs.db") as study:
+        assert sorted(study.table()["macs"]) == [1000, 2000]
+
+
 def test_dry_run(forerun: Forerun) -> None:
     done = forerun("measure", *SLEEP, "-o", "runs.db", "--dry-run")
     assert done.code == 0
@@ -150,7 +159,7 @@ def test_a_program_that_always_fails(forerun: Forerun) -> None:
         (("sleep {n}", "-f", "n=1", "--where", "import os", "-o", "new.db"), "constraint"),
         (("sleep {n}", "-f", "n=1", "--marker", "(", "-o", "new.db"), "marker"),
         (("sleep {n}", "-f", "n=1", "--env", "=1", "-o", "new.db"), "--env"),
-        (("sleep {n}", "-f", "n=1", "-C", "nowhere", "-o", "new.db"), "nowhere"),
+        (("sleep {n}", "-f", "n=1", "-C", "nowhere", "-o", "new.db"), "a directory that exists"),
         (("sleep {n}", "-f", "n=1", "-o", "no/new.db"), "no/new.db: found no such directory"),
         (("sleep '{n}", "-f", "n=1", "-o", "new.db"), "closed quotes"),
         (("true", "--command", "a=true", "-o", "new.db"), "--command"),
