@@ -213,11 +213,16 @@ def test_a_program_that_fills_the_disk(tmp_path: Path, output: Path) -> None:
     assert not (tmp_path / "big").exists()
 
 
-def test_a_program_that_removes_its_directory(tmp_path: Path, output: Path) -> None:
+def test_a_program_that_removes_what_it_stands_on(tmp_path: Path) -> None:
     directory = tmp_path / "work"
     directory.mkdir()
-    timing = time_command(shell('rmdir "$PWD"; sleep 0.3', directory), output)
+    command = shell('rm -r "$PWD"; sleep 0.3', directory, cleanup=("true",))
+    timing = time_command(command, directory / "output.txt")
     assert timing.status == "ok"
+    assert timing.reason.startswith("cleanup: cannot be started: directory: found ")
+    directory.mkdir()
+    timing = time_command(shell('rm -r "$PWD"; exit 3', directory), directory / "output.txt")
+    assert (timing.status, timing.reason) == ("failed", "exit code 3")
 
 
 def out_of_memory(timing: Timing) -> bool:

@@ -121,9 +121,8 @@ def time_command(command: Command, output: Path, cancel: threading.Event | None 
     InputError where it cannot be run; all that happens later is told by the Timing. May be called
     from several threads at once.
     """
-    for words in (command.words, command.prepare, command.cleanup):
-        if words or words is command.words:
-            check_program(words, command.directory, command.environment)
+    for words in (command.words, *filter(None, (command.prepare, command.cleanup))):
+        check_program(words, command.directory, command.environment)
     output = output.absolute()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -164,9 +163,10 @@ def _timed(command: Command, output: Path, cancel: threading.Event | None) -> Ti
     killed = _killed_for_memory()
     try:
         answer, full = _launched(command, output, cancel)
-    except OSError as error:
+    except (OSError, InputError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        return Timing("failed", started=now, reason=f"cannot be started: {error.strerror}")
+        return Timing("failed", started=now, reason=f"cannot be started: {why}")
     timing = Timing("ok", answer["timing"]["wall_seconds"], **answer["timing"])
     if answer["stopped"] == "timed_out":
         reason = f"took longer than {quantities.seconds(command.timeout or 0)}"
@@ -186,9 +186,7 @@ def _not_ok(timing: Timing, status: Status, reason: str) -> Timing:
 
 def _failed(timing: Timing, output: Path, killed: bool) -> Timing:
     """A run that ended by itself, but not well, with the last line of its output as the reason."""
-    with output.open("rb") as file:
-        file.seek(max(0, output.stat().st_size - LAST_BYTES))
-        last = file.read().decode(errors="replace").strip()
+    last = _kept(output, LAST_BYTES).decode(errors="replace").strip()
     line = re.split(r"[\r\n]", last)[-1]
     quoted = f": {one_line(line[:LONGEST])}" if line else ""
     if killed or OUT_OF_MEMORY.search(last):
@@ -203,15 +201,24 @@ def _marked(
 ) -> Timing:
     """The time that the marker finds in the output of a run that is ok so far."""
     assert command.marker is not None
-    text = output.read_bytes()
-    whole = timing.printed_bytes <= command.output_limit
-    if not whole:
-        text = text[-tail_bytes(command.output_limit) :]
+    limit = command.output_limit
+    whole = timing.printed_bytes <= limit
+    text = _kept(output, limit if whole else tail_bytes(limit))
     try:
         seconds = command.marker.seconds(Printed(text, offsets, times, whole))
     except InputError as error:
         return _not_ok(timing, "failed", str(error))
     return replace(timing, seconds=seconds)
+
+
+def _kept(output: Path, count: int) -> bytes:
+    """The last bytes of what was kept; nothing where the program has removed it."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - count))
+            return file.read(count)
+    except OSError:
+        return b""
 
 
 def _launched(
@@ -256,7 +263,7 @@ def _launcher(spec: dict[str, Any]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         [sys.executable, "-I", "-S", LAUNCHER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=True,  # what is typed at the terminal is meant for us
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -8,8 +8,10 @@ ends, because forerun cancels the run or has died, every process of the run is e
 goes to standard output. It imports little, for speed and size, and nothing of forerun.
 """
 
-# pathlib would make it slower to start, and larger.
+# Neither pathlib nor typing: they would make it slower to start, and larger.
 # ruff: noqa: PTH123, PTH208
+
+from __future__ import annotations
 
 import ctypes
 import fcntl
@@ -23,7 +25,10 @@ import threading
 import time
 from array import array
 from contextlib import suppress
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, of prctl(2)
 PIPE_BYTES = 2**20  # that a program can be ahead of the reader
@@ -31,6 +36,7 @@ PIECE_BYTES = 2**16  # read at once
 TAIL_BYTES = 2**20  # of a long output's end that are kept
 PAUSE = 0.001  # seconds after a small read, so that a program does not wake us for each line
 SHORTEST = 0.1  # seconds of a run in which the load can be told: the kernel counts it in 10 ms
+REST = 0.01  # seconds before the start: on a busy machine our turn is used up, and it would wait
 SETTLE = 0.5  # seconds in which what was left behind may end by itself
 GRACE = 1.0  # seconds between asking a process to end and forcing it to
 FORCE = 10.0  # seconds of forcing, after which nobody can end it
@@ -148,7 +154,7 @@ def hold_lifeline(timeout: float | None, why: list[str]) -> NoReturn:
     The main thread sees the program end and goes on to the exit; if it does not, this one exits.
     """
     if timeout is not None:
-        timeout = min(timeout, threading.TIMEOUT_MAX)
+        timeout = min(timeout + REST, threading.TIMEOUT_MAX)
     lifeline, _, _ = select.select([sys.stdin], [], [], timeout)
     why.append("cancelled" if lifeline else "timed_out")
     send(signal.SIGTERM)
@@ -169,21 +175,25 @@ def busy_seconds() -> float:
     return busy - own.ru_utime - own.ru_stime
 
 
-def start(spec: dict[str, Any], pipe: int) -> int:
-    """Start the program, without a copy of this process (vfork); returns its process id."""
-    return os.posix_spawn(
+def start(spec: dict[str, Any], pipe: int) -> tuple[int, float]:
+    """Start the program by vfork, without a copy of this process; returns its id and the time."""
+    environment = {**os.environ, **spec["environment"]}
+    files = (
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, pipe, 1),
+        (os.POSIX_SPAWN_DUP2, pipe, 2),
+    )
+    began = time.monotonic()
+    pid = os.posix_spawn(
         spec["program"],
         spec["words"],
-        {**os.environ, **spec["environment"]},
-        file_actions=(
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, pipe, 1),
-            (os.POSIX_SPAWN_DUP2, pipe, 2),
-        ),
-        setsid=True,  # what is typed at the terminal is meant for forerun
+        environment,
+        file_actions=files,
+        setpgroup=0,  # not a session: a kernel that shares time by session would start it late
         setsigmask=(),
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores them; others count on them
     )
+    return pid, began
 
 
 def run(spec: dict[str, Any]) -> dict[str, Any]:
@@ -198,12 +208,12 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     reader.start()
     why: list[str] = []
     holder = threading.Thread(target=hold_lifeline, args=(spec["timeout"], why), daemon=True)
-
-    busy = busy_seconds()
-    started, began = time.gmtime(), time.monotonic()
-    pid = start(spec, write_end)
-    os.close(write_end)
     holder.start()
+    time.sleep(REST)
+
+    busy, started = busy_seconds(), time.gmtime()
+    pid, began = start(spec, write_end)
+    os.close(write_end)
     while (ended := os.wait())[0] != pid:
         pass  # an orphan of the program that had ended before it
     wall = time.monotonic() - began
