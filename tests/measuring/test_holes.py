@@ -2,6 +2,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -163,3 +164,12 @@ def test_a_shells_variable_is_no_hole() -> None:
         Template.parse("echo ${batch}", shell=True)
     words = Template.parse("echo ${{HOME}} {batch}", shell=True).fill({"batch": 1})
     assert words[2] == "echo ${HOME} 1"
+
+
+def test_an_intrinsic_factor_of_one_value_describes_the_program() -> None:
+    macs = Factor("macs", scope="intrinsic", values=(416_520,))
+    template = Template.parse("train {batch}")
+    template.check(Space([Factor("batch", values=(16, 32)), macs]))
+    for other in (replace(macs, values=(1, 2)), replace(macs, scope="extrinsic")):
+        with pytest.raises(InputError, match="factor macs: found no hole"):
+            template.check(Space([Factor("batch", values=(16, 32)), other]))

@@ -118,7 +118,8 @@ def check_holes(templates: Iterable[Template | Text], space: Space) -> None:
     """InputError unless the holes of these texts together are the factors of the space.
 
     Several texts (a command, what prepares it, its environment) belong to one program. The factor
-    `variant` needs no hole: it says which command runs.
+    `variant` needs no hole: it says which command runs. Nor does an intrinsic factor of one value,
+    which describes the program: its multiply-accumulates, say, beside those of other programs.
     """
     templates = tuple(templates)
     found = {name for template in templates for name in template.holes}
@@ -128,8 +129,9 @@ def check_holes(templates: Iterable[Template | Text], space: Space) -> None:
             if name not in space:
                 expected = f"a factor ({factors}), or {{{{…}}}} for braces that are no hole"
                 raise InputError(f"command {template.text}", f"the hole {{{name}}}", expected)
-    for name in space:
-        if name not in found and name != VARIANT:
+    for name, factor in space.items():
+        describes = factor.scope == "intrinsic" and len(factor.values) == 1
+        if name not in found and name != VARIANT and not describes:
             command = templates[0].text if templates else ""
             expected = f"a hole {{{name}}} in the command {command}"
             raise InputError(f"factor {name}", "no hole", expected)
