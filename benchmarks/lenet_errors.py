@@ -73,15 +73,21 @@ def model(extra: Sequence[str] = (), **settings: Any) -> PerformanceModel:
     )
 
 
-def guess(method: str, cut: Cut) -> Array:
-    """What a method says of the unseen runs of one framework."""
+def error_of(method: str, cut: Cut, fitted: Callable[[], PerformanceModel]) -> float:
+    """The error of one method on a cut of one framework; `fitted` gives the default model."""
+    return cut.error(guess(method, cut, fitted))
+
+
+def guess(method: str, cut: Cut, fitted: Callable[[], PerformanceModel]) -> Array:
+    """What a method says of the unseen runs."""
     learn, seconds, unseen = cut.factors(FACTORS)
-    if method in PEERS:
-        return predict(method, learn, seconds, unseen)
+    if method == DEFAULT:
+        return fitted().predict(unseen)
+    if method == FORMULA:
+        return fitted().predict_formula(unseen)
     if method == GENERIC:
         return model(expression="generic").fit(learn, seconds).predict(unseen)
-    fitted = model().fit(learn, seconds)
-    return fitted.predict_formula(unseen) if method == FORMULA else fitted.predict(unseen)
+    return predict(method, learn, seconds, unseen)
 
 
 def by_method(
@@ -91,14 +97,18 @@ def by_method(
     rows = []
     for seed in track(range(count), "frameworks alone"):
         for framework, cut in splits(tables, seed).items():
+            fitted = functools.cache(functools.partial(fit_one, cut))
             for method in METHODS:
-
-                def find(method: str = method, cut: Cut = cut) -> float:
-                    return cut.error(guess(method, cut))
-
+                find = functools.partial(error_of, method, cut, fitted)
                 error = cache.get(("alone", framework, seed, method), find)
                 rows.append((framework, method, seed, error))
     return pd.DataFrame(rows, columns=["framework", "method", "split", "error"])
+
+
+def fit_one(cut: Cut) -> PerformanceModel:
+    """The default model of one framework."""
+    learn, seconds, _ = cut.factors(FACTORS)
+    return model().fit(learn, seconds)
 
 
 def pooled(
@@ -109,17 +119,18 @@ def pooled(
     for seed in track(range(count), "one model over all"):
         cuts = splits(tables, seed)
         learn = pd.concat([cut.learn for cut in cuts.values()])
-        fitted = functools.cache(
-            functools.partial(fit_all, learn)
-        )  # one fit for all frameworks, and none if all is known
+        # one fit for all frameworks, and none if all is known
+        fitted = functools.cache(functools.partial(fit_all, learn))
         for framework, cut in cuts.items():
-
-            def find(cut: Cut = cut, fitted: Callable[[], PerformanceModel] = fitted) -> float:
-                return cut.error(fitted().predict(cut.unseen))
-
+            find = functools.partial(error_of_all, cut, fitted)
             error = cache.get(("pooled", framework, seed), find)
             rows.append((framework, seed, error))
     return pd.DataFrame(rows, columns=["framework", "split", "error"])
+
+
+def error_of_all(cut: Cut, fitted: Callable[[], PerformanceModel]) -> float:
+    """The error of one model over all frameworks on the unseen runs of one."""
+    return cut.error(fitted().predict(cut.unseen))
 
 
 def fit_all(learn: pd.DataFrame) -> PerformanceModel:
@@ -144,14 +155,15 @@ def transfer(
                 if len(learn) < own:
                     continue
                 known = pd.concat([*rest, learn]) if others else learn
-
-                def find(known: pd.DataFrame = known, cut: Cut = cut) -> float:
-                    unseen = with_known_levels(known, cut.unseen)
-                    return cut.error(fit_all(known).predict(unseen))
-
+                find = functools.partial(error_after, known, cut)
                 error = cache.get(("transfer", framework, seed, own, others), find)
                 rows.append((framework, seed, own, others, error))
     return pd.DataFrame(rows, columns=["framework", "seed", "runs", "others", "error"])
+
+
+def error_after(known: pd.DataFrame, cut: Cut) -> float:
+    """The error on the unseen runs of a cut of a model that has learnt from these runs."""
+    return cut.error(fit_all(known).predict(with_known_levels(known, cut.unseen)))
 
 
 def with_known_levels(known: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:
