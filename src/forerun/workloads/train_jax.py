@@ -354,10 +354,9 @@ def end_with_parent() -> None:
 
 def run_workers(options: argparse.Namespace) -> int:
     """Start the workers and wait for them; the first that fails ends all. Returns the exit code."""
-    environment = os.environ | {
-        "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{options.port or free_port()}",
-        "JAX_NUM_PROCESSES": str(options.workers),
-    }
+    address = f"127.0.0.1:{options.port or free_port()}"
+    meeting = {"JAX_COORDINATOR_ADDRESS": address, "JAX_COORDINATOR_BIND_ADDRESS": address}
+    environment = os.environ | meeting | {"JAX_NUM_PROCESSES": str(options.workers)}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     started = [
         subprocess.Popen(
