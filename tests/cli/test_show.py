@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,12 +50,12 @@ def test_the_document(forerun: Forerun, study: Study) -> None:
         "name": "seconds", "unit": "s", "runs": 4, "median": 2.0, "low": 0.5, "high": 5.0,
     }  # fmt: skip
     assert (memory["name"], memory["unit"], memory["median"]) == ("memory_bytes", "B", 2**20)
-    # Two repeats, 3 s and 5 s: the standard deviation is √2 s, the mean 4 s.
+    # Two repeats, 3 s and 5 s: the standard deviation of the logarithms.
     assert found["noise"] == {
         "points": 3,
         "repeated": 1,
-        "median": pytest.approx(2**0.5 / 4),
-        "high": pytest.approx(2**0.5 / 4),
+        "spread": pytest.approx(math.log(5 / 3) / 2**0.5),
+        "high": pytest.approx(math.log(5 / 3) / 2**0.5),
     }
     assert found["fastest"][0] == {"point": {"batch": 64, "act": ""}, "seconds": 0.5}
     assert found["slowest"][0] == {"point": {"batch": 16, "act": "relu"}, "seconds": 4.0}
@@ -73,7 +74,7 @@ def test_the_text(forerun: Forerun, study: Study) -> None:
     assert "seconds 4 2 s 500 ms to 5 s" in lines
     assert "memory_bytes 4 1 MiB 1 MiB to 1 MiB" in lines
     assert any(
-        line.startswith("noise: repeats of a point spread by 35 % (median of the 1 of 3")
+        line.startswith("noise: repeats of a point spread by 36 % (over the 1 of 3 points")
         for line in lines
     )
     assert "500 ms batch 64, act (empty)" in lines
@@ -103,6 +104,16 @@ def test_one_factor_without_repeats(forerun: Forerun, tmp_path: Path) -> None:
     study = Study.create(tmp_path / "one.db", Space([Factor("batch")]))
     study.add_all([Run(Point({"batch": n}), {"seconds": 1 / n}) for n in (1, 2)])
     assert "noise: unknown, none of the 2 points was run twice" in forerun("show", study.path).out
+
+
+def test_no_factor_at_all(forerun: Forerun, tmp_path: Path) -> None:
+    study = Study.create(tmp_path / "none.db", Space(), {"": "true"})
+    study.add_all([Run(Point({}), {"seconds": n}) for n in (1.0, 2.0)])
+    study.add(Run(Point({}), status="failed"))
+    found = forerun("show", study.path, "--json").document
+    assert found["noise"]["spread"] == pytest.approx(math.log(2) / 2**0.5)
+    assert found["fastest"] == [{"point": {}, "seconds": 1.5}]
+    assert found["failures"] == [{"point": {}, "status": "failed", "runs": 1}]
 
 
 def test_a_file_that_is_no_study(forerun: Forerun, tmp_path: Path) -> None:

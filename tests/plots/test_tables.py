@@ -16,7 +16,7 @@ def test_the_reference_is_a_measured_value_of_each_factor() -> None:
 
 def test_the_spread_of_repeats() -> None:
     table = pd.DataFrame({"batch": [1, 1, 2, 2, 4], "seconds": [1.0, 3.0, 5.0, 5.0, 9.0]})
-    assert tables.repeat_spread(table, "seconds") == pytest.approx(2**0.5 / 2 / 2)
+    assert tables.repeat_spread(table, "seconds") == pytest.approx(np.log(3) / 2)
     assert tables.repeat_spread(table.iloc[[0, 2, 4]], "seconds") is None
 
 

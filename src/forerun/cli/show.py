@@ -76,22 +76,24 @@ def _measure(target: str, column: pd.Series[Any]) -> dict[str, Any]:
 
 
 def _noise(rows: pd.DataFrame, names: list[str], target: str) -> dict[str, Any]:
-    """The spread between repeats of a point: their standard deviation over their mean."""
-    groups = rows.groupby(names, sort=False, observed=True)[target]
-    repeated = groups.count() > 1
-    spread = (groups.std() / groups.mean())[repeated]
-    found = bool(repeated.any())
+    """The spread between repeats: of all points together, and of the worst one."""
+    from forerun.measuring.noise import pooled_spread
+    from forerun.plots.tables import repeats_of
+
+    points = repeats_of(rows, names, target)
+    spreads = [spread for one in points if (spread := pooled_spread([one])) is not None]
     return {
-        "points": len(repeated),
-        "repeated": int(repeated.sum()),
-        "median": float(spread.median()) if found else None,
-        "high": float(spread.max()) if found else None,
+        "points": len(points),
+        "repeated": len(spreads),
+        "spread": pooled_spread(points),
+        "high": max(spreads, default=None),
     }
 
 
 def _ends(rows: pd.DataFrame, names: list[str], target: str, *, slow: bool) -> list[dict[str, Any]]:
     """The points with the smallest or largest median."""
-    medians = rows.groupby(names, sort=False, observed=True)[target].median()
+    by: Any = names or [0] * len(rows)  # without a factor there is one point
+    medians = rows.groupby(by, sort=False, observed=True)[target].median()
     ends = medians.sort_values(ascending=not slow, kind="stable").head(_ENDS)
     return [
         {"point": _point(names, key), target: float(value)} for key, value in ends.to_dict().items()
@@ -105,14 +107,17 @@ def _failures(failures: pd.DataFrame, names: list[str]) -> list[dict[str, Any]]:
     counts = failures.groupby([*names, "status"], sort=False, observed=True).size()
     ranked: dict[Any, int] = counts.sort_values(ascending=False, kind="stable").to_dict()
     return [
-        {"point": _point(names, key[:-1]), "status": str(key[-1]), "runs": int(count)}
+        {"point": _point(names, key), "status": str(_values(key)[-1]), "runs": int(count)}
         for key, count in ranked.items()
     ]
 
 
 def _point(names: Sequence[str], key: Any) -> dict[str, Any]:
-    values = key if isinstance(key, tuple) else (key,)
-    return dict(zip(names, values, strict=True))
+    return dict(zip(names, _values(key), strict=False))  # what follows the factors is no value
+
+
+def _values(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
 
 
 def _model(study: Study, target: str) -> dict[str, Any]:
@@ -164,12 +169,12 @@ def _measures(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _noise_line(noise: Mapping[str, Any]) -> str:
-    if noise["median"] is None:
+    if noise["spread"] is None:
         one = noise["points"] == 1
         points = "the one point was not" if one else f"none of the {noise['points']} points was"
         return f"noise: unknown, {points} run twice"
-    points = f"median of the {noise['repeated']} of {noise['points']} points that have repeats"
-    spread, high = percent(noise["median"]), percent(noise["high"])
+    points = f"over the {noise['repeated']} of {noise['points']} points that have repeats"
+    spread, high = percent(noise["spread"]), percent(noise["high"])
     hint = "; is a factor missing?" if noise["high"] > _LARGE_SPREAD else ""
     return f"noise: repeats of a point spread by {spread} ({points}; at most {high}{hint})"
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 import math
 import os
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forerun.factors import Point
 from forerun.quantities import number, percent
 from forerun.study import Run
 
-SPREAD = 0.10  # between repeats of a point: standard deviation over mean
-OTHER_LOAD = 0.25  # processors that others keep busy during a run
+if TYPE_CHECKING:
+    from forerun.jobs.command import Timing
+
+SPREAD = 0.10  # between repeats of a point, as a share of their mean
+OTHER_LOAD = 0.25  # processors that others may keep busy in any case
+SAMPLE = 0.5  # seconds of looking at the processors before the first run
 SLOW_FIRST = 1.10  # times the median of a point's later runs
 _FEWEST = 3  # points with repeats from which anything is concluded
 
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _MAINS = Path("/sys/class/power_supply")
+_STAT = Path("/proc/stat")
+_COUNTS = 8  # of a processor's ticks in there; what follows is counted twice
+_IDLE = slice(3, 5)  # of those: idle, and waiting for a disk
 
 
 def machine_warnings(processors: Path = _PROCESSORS, mains: Path = _MAINS) -> list[str]:
@@ -41,15 +50,30 @@ def machine_warnings(processors: Path = _PROCESSORS, mains: Path = _MAINS) -> li
     return found
 
 
-def load_warning(slots: int) -> str | None:
-    """Whether the machine is busy before anything was started."""
-    busy, processors = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    if busy <= max(OTHER_LOAD, processors - slots):
+def load_warning(slots: int, stat: Path = _STAT) -> str | None:
+    """Whether others keep the machine busy, just before anything is started."""
+    processors = os.sched_getaffinity(0)
+    before = _ticks(stat, processors)
+    time.sleep(SAMPLE)
+    busy, every = (now - then for now, then in zip(_ticks(stat, processors), before, strict=True))
+    load = len(processors) * busy / every if every > 0 else 0.0
+    if load <= max(OTHER_LOAD, len(processors) - slots):
         return None
     return (
-        f"other programs kept {number(busy, 2)} of the {processors} processors busy in the last "
-        "minute: end them, or the times hold their work too"
+        f"other programs keep {number(load, 2)} of the {len(processors)} processors busy: "
+        "end them, or the times hold their work too"
     )
+
+
+def is_disturbed(timing: Timing) -> bool:
+    """Whether others wanted more of the machine than the run left idle.
+
+    A run that does not tell what it used is taken to have used all.
+    """
+    processors = os.cpu_count() or 1
+    own = timing.user_seconds + timing.system_seconds
+    used = own / timing.wall_seconds if own > 0 and timing.wall_seconds > 0 else processors
+    return timing.other_load > max(OTHER_LOAD, processors - used)
 
 
 def run_warnings(name: str, other_load: float, left_behind: int) -> list[str]:
@@ -69,15 +93,19 @@ def run_warnings(name: str, other_load: float, left_behind: int) -> list[str]:
     return found
 
 
-def spread_of(runs: Iterable[Run]) -> float | None:
-    """The spread between repeats: standard deviation over mean, the median of all points.
+def pooled_spread(repeats: Iterable[Sequence[float]]) -> float | None:
+    """The relative standard deviation between repeats, each list being those of one point.
 
-    None while fewer than three points have repeats.
+    Variances of the logarithms, pooled by their degrees of freedom: the median of deviations
+    would be a third too low where there are two repeats of each. None without any repeat.
     """
-    spreads = [
-        statistics.stdev(times) / statistics.fmean(times) for times in _repeats(runs).values()
-    ]
-    return statistics.median(spreads) if len(spreads) >= _FEWEST else None
+    squares, freedom = 0.0, 0
+    for times in repeats:
+        logs = [math.log(one) for one in times]
+        centre = statistics.fmean(logs)
+        squares += sum((one - centre) ** 2 for one in logs)
+        freedom += len(logs) - 1
+    return math.sqrt(squares / freedom) if freedom else None
 
 
 def slow_first(runs: Iterable[Run]) -> float | None:
@@ -92,7 +120,9 @@ def slow_first(runs: Iterable[Run]) -> float | None:
 def study_warnings(runs: Sequence[Run]) -> dict[str, str]:
     """What the repeats say of the machine, each warning under a name of its own."""
     found = {}
-    spread, slower = spread_of(runs), slow_first(runs)
+    repeats = _repeats(runs).values()
+    spread = pooled_spread(repeats) if len(repeats) >= _FEWEST else None
+    slower = slow_first(runs)
     if slower is not None and slower > SLOW_FIRST:
         found["first"] = (
             f"the first run of a point takes {percent(slower - 1)} longer than its repeats: "
@@ -114,6 +144,19 @@ def _repeats(runs: Iterable[Run]) -> Mapping[Point, list[float]]:
         if seconds is not None and math.isfinite(seconds):
             times.setdefault(run.point, []).append(seconds)
     return {point: found for point, found in times.items() if len(found) > 1}
+
+
+def _ticks(stat: Path, processors: Collection[int]) -> tuple[int, int]:
+    """The ticks for which these processors were busy, and all of theirs; 0 where none are told."""
+    busy = every = 0
+    for line in (_read(stat) or "").splitlines():
+        name, _, counts = line.partition(" ")
+        place = name.removeprefix("cpu")
+        if name.startswith("cpu") and place.isdigit() and int(place) in processors:
+            ticks = [int(count) for count in counts.split()[:_COUNTS]]
+            every += sum(ticks)
+            busy += sum(ticks) - sum(ticks[_IDLE])
+    return busy, every
 
 
 def _governors(processors: Path) -> set[str]:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from forerun.errors import ForerunWarning
+from forerun.measuring.noise import pooled_spread
 
 if TYPE_CHECKING:
     from forerun.factors import Space, Value
@@ -62,14 +63,18 @@ def measured(
 
 
 def repeat_spread(table: pd.DataFrame, target: str) -> float | None:
-    """How far repeats of one point spread: standard deviation over mean, the median of all points.
+    """How far repeats of one point spread: their relative standard deviation, pooled over points.
 
     No model can do better than this. None where no point was run twice.
     """
     names = [name for name in table.columns if name != target]
-    groups = table.groupby(names, sort=False, observed=True)[target]
-    spread = (groups.std() / groups.mean())[groups.size() > 1]
-    return float(spread.median()) if len(spread) else None
+    return pooled_spread(repeats_of(table, names, target))
+
+
+def repeats_of(table: pd.DataFrame, names: list[str], target: str) -> list[list[float]]:
+    """The target's values at each point, one list a point, whether it was run again or not."""
+    by = names or np.zeros(len(table))  # without a factor there is one point
+    return [values.tolist() for _, values in table.groupby(by, sort=False, observed=True)[target]]
 
 
 def reference(table: pd.DataFrame, space: Space) -> dict[str, Value]:
