@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,9 +116,32 @@ def test_cancelling_while_it_is_prepared(tmp_path: Path, output: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_prepare_that_hangs_fails_the_run(tmp_path: Path, output: Path) -> None:
-    timing = time_command(shell("true", tmp_path, timeout=0.2, prepare=("sleep", "60")), output)
-    assert (timing.status, timing.reason) == ("failed", "prepare: took longer than 200 ms")
+def test_the_time_out_is_for_the_run_alone(tmp_path: Path, output: Path) -> None:
+    around = {"prepare": ("sleep", "0.7"), "cleanup": ("sleep", "0.7")}
+    timing = time_command(shell("true", tmp_path, timeout=0.5, **around), output)
+    assert (timing.status, timing.reason) == ("ok", "")
+
+
+def test_a_cleanup_that_hangs_is_ended(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_command, "CLEANUP", 0.3)
+    timing = time_command(shell("true", tmp_path, cleanup=("sleep", "60")), output)
+    assert (timing.status, timing.reason) == ("ok", "cleanup: took longer than 300 ms")
+
+
+def test_a_cleanup_can_be_ended_but_not_by_what_ends_the_run(tmp_path: Path, output: Path) -> None:
+    cancel, hurry = threading.Event(), threading.Event()
+    cancel.set()
+    cleaning = shell("sleep 60", tmp_path, cleanup=("sh", "-c", "sleep 0.5; touch cleaned"))
+    timing = time_command(cleaning, output, cancel, hurry)
+    assert (timing.status, timing.reason) == ("cancelled", "cancelled")
+    assert (tmp_path / "cleaned").exists()
+    threading.Timer(0.3, hurry.set).start()
+    hanging = shell("true", tmp_path, cleanup=("sh", "-c", FAMILY))
+    timing = time_command(hanging, output, None, hurry)
+    assert (timing.status, timing.reason) == ("ok", "cleanup: cancelled")
+    assert not any(map(alive, pids(tmp_path)))
 
 
 class InterruptionError(Exception):
@@ -197,19 +221,34 @@ def test_a_launcher_that_is_ended(tmp_path: Path, output: Path) -> None:
     assert (timing.status, timing.reason) == ("failed", "cannot be started: its launcher was ended")
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has 64 MB free, less what the file `big` takes."""
+
+    def usage(_: Path) -> SimpleNamespace:
+        big = tmp_path / "big"
+        return SimpleNamespace(free=2**26 - (big.stat().st_size if big.exists() else 0))
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_a_disk_that_was_nearly_full_before_ends_no_run(tmp_path: Path, output: Path) -> None:
+    timing = time_command(shell("truncate -s 30M big; sleep 0.4", tmp_path), output)
+    assert (timing.status, timing.reason) == ("ok", "")
+
+
+@pytest.mark.usefixtures("small_disk")
 def test_a_program_that_fills_the_disk(tmp_path: Path, output: Path) -> None:
-    reserve = shutil.disk_usage(tmp_path).free - 2**26
-    fill = f"import os, time; os.posix_fallocate(os.open('big', 65), 0, {2**28}); time.sleep(60)"
-    command = Command(
-        (sys.executable, "-c", fill),
+    command = shell(
+        "truncate -s 40M big; sleep 60",
         tmp_path,
-        disk_reserve=reserve,
         cleanup=("sh", "-c", "sleep 0.3; rm big"),
     )
     timing = time_command(command, output)
     assert timing.status == "failed"
-    assert timing.reason.startswith("fills the disk: ")
-    assert timing.reason.endswith(" must stay free")
+    assert timing.reason.startswith("fills the disk: 24 MiB free at ")
+    assert timing.reason.endswith(", where 32 MiB must stay free")
     assert not (tmp_path / "big").exists()
 
 
@@ -269,3 +308,10 @@ def test_the_kernel_counts_what_it_kills_for_memory(
 
 def test_the_kernel_tells_how_often_it_did() -> None:
     assert jobs_command._killed_for_memory() >= 0
+
+
+def test_a_kernel_that_does_not_tell(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_command, "VMSTAT", tmp_path / "none")
+    assert time_command(shell("exit 3", tmp_path), output).reason == "exit code 3"

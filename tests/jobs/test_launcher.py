@@ -1,6 +1,10 @@
 """What a program prints: bounded, never in its way, and when it came."""
 
+import os
+import signal
+import sys
 import tempfile
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forerun.jobs import Command, Marker, time_command
+from forerun.jobs import Command, Marker, launcher, time_command
 from forerun.jobs.launcher import PIECE_BYTES, TAIL_BYTES, Output, tail_bytes
 
 
@@ -59,6 +63,35 @@ def test_memory_does_not_grow_with_the_output() -> None:
         output.add(piece, now)
         assert len(output.tail) <= TAIL_BYTES + PIECE_BYTES
     assert output.printed == 1000 * PIECE_BYTES
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "never"])
+def test_a_time_out_is_nothing_to_a_program_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    sent: list[signal.Signals] = []
+    ended, why, exited = threading.Event(), list[str](), list[int]()
+
+    def send(number: signal.Signals) -> None:
+        sent.append(number)
+        if when == "meanwhile":
+            ended.set()
+
+    lifeline, other_end = os.pipe()
+    monkeypatch.setattr(sys, "stdin", lifeline)
+    monkeypatch.setattr(os, "_exit", exited.append)
+    monkeypatch.setattr(launcher, "send", send)
+    monkeypatch.setattr(launcher, "GRACE", 0.1)
+    monkeypatch.setattr(launcher, "FORCE", 0.1)
+    if when == "before":
+        ended.set()
+    launcher.hold_lifeline(0.01, why, ended)
+    os.close(lifeline)
+    os.close(other_end)
+    assert why == ([] if when == "before" else ["timed_out"])
+    assert exited == ([1] if when == "never" else [])
+    assert sent[:1] == ([] if when == "before" else [signal.SIGTERM])
+    assert (signal.SIGKILL in sent) == (when == "never")
 
 
 def test_a_gigabyte_is_read_and_little_of_it_kept(tmp_path: Path) -> None:

@@ -27,9 +27,11 @@ from forerun.jobs.marker import Marker, Printed
 from forerun.study import Status
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
+VMSTAT = Path("/proc/vmstat")
 TICK = 0.1  # seconds between two looks at the disk and at whether to cancel
 LAST_BYTES = 4096  # of the output, where its last line and a want of memory are looked for
 LONGEST = 200  # characters of the last line that a reason quotes
+CLEANUP = 60.0  # seconds that a cleanup may take
 
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|out of memory|OutOfMemory|bad_alloc|(cannot|can't) allocate memory"
@@ -45,12 +47,13 @@ class Command:
     words: tuple[str, ...]  # the program and its arguments; never through a shell
     directory: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # added to the inherited one
-    timeout: float | None = None  # seconds; then every process of the run is ended
+    timeout: float | None = None  # seconds of the run alone; then all its processes are ended
     prepare: tuple[str, ...] = ()  # run before, untimed; where it fails, so has the run
-    cleanup: tuple[str, ...] = ()  # run after, always, untimed
+    cleanup: tuple[str, ...] = ()  # run after, always, untimed; ended after a minute
     marker: Marker | None = None
     output_limit: int = 16 * 2**20  # bytes of output that are kept: its first part and its end
-    disk_reserve: int = 2**29  # free bytes of the disk; with fewer the run is ended
+    # Free bytes of the disk, or half of what was free before; with fewer the run is ended.
+    disk_reserve: int = 2**29
 
     def __post_init__(self) -> None:
         if self.timeout is not None and not 0 < self.timeout < math.inf:
@@ -115,11 +118,17 @@ def check_program(
     return str(Path(found).absolute())
 
 
-def time_command(command: Command, output: Path, cancel: threading.Event | None = None) -> Timing:
+def time_command(
+    command: Command,
+    output: Path,
+    cancel: threading.Event | None = None,
+    hurry: threading.Event | None = None,
+) -> Timing:
     """Run a command once and time it; what it prints is kept in the file `output`.
 
-    InputError where it cannot be run; all that happens later is told by the Timing. May be called
-    from several threads at once.
+    InputError where it cannot be run; all that happens later is told by the Timing. Once `cancel`
+    is set the run is ended, and cleaned up after; once `hurry` is, the cleanup is ended too. May be
+    called from several threads at once.
     """
     for words in (command.words, *filter(None, (command.prepare, command.cleanup))):
         check_program(words, command.directory, command.environment)
@@ -132,7 +141,7 @@ def time_command(command: Command, output: Path, cancel: threading.Event | None 
     try:
         timing = _prepared(command, output, cancel) or _timed(command, output, cancel)
     finally:
-        complaint = _cleaned(command, output)
+        complaint = _cleaned(command, output, hurry)
     return replace(timing, reason=timing.reason or complaint)
 
 
@@ -140,20 +149,21 @@ def _prepared(command: Command, output: Path, cancel: threading.Event | None) ->
     """Prepare the run; None where that went well."""
     if not command.prepare:
         return None
-    timing = _timed(replace(command, words=command.prepare, marker=None), output, cancel)
+    command = replace(command, words=command.prepare, marker=None, timeout=None)
+    timing = _timed(command, output, cancel)
     if timing.status == "ok":
         return None
     status: Status = "cancelled" if timing.status == "cancelled" else "failed"
     return Timing(status, started=timing.started, reason=f"prepare: {timing.reason}")
 
 
-def _cleaned(command: Command, output: Path) -> str:
+def _cleaned(command: Command, output: Path, hurry: threading.Event | None) -> str:
     """Clean up after the run, be the disk full or not; returns what went wrong."""
     if not command.cleanup:
         return ""
     own = output.with_name(f"{output.name}.cleanup")
-    command = replace(command, words=command.cleanup, marker=None, disk_reserve=0)
-    timing = _timed(command, own, None)
+    command = replace(command, words=command.cleanup, marker=None, timeout=CLEANUP, disk_reserve=0)
+    timing = _timed(command, own, hurry)
     own.unlink(missing_ok=True)
     return timing.reason and f"cleanup: {timing.reason}"
 
@@ -226,11 +236,12 @@ def _launched(
 ) -> tuple[dict[str, Any], str]:
     """What the launcher saw of the command, and how the disk was filling, if it was."""
     full = ""
+    reserves = _reserves({command.directory or Path(), output.parent}, command.disk_reserve)
     with _launcher(_spec(command, output)) as (lifeline, answer):
         answered = select.poll()
         answered.register(answer, select.POLLIN)
         while not answered.poll(1000 * TICK):
-            full = _full_disk({command.directory or Path(), output.parent}, command.disk_reserve)
+            full = _full_disk(reserves)
             if full or (cancel is not None and cancel.is_set()):
                 lifeline.close()
                 break
@@ -279,9 +290,18 @@ def _launcher(spec: dict[str, Any]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         process.wait()
 
 
-def _full_disk(paths: set[Path], reserve: int) -> str:
-    """That one of these places has less than the reserve left; empty where none has."""
+def _reserves(paths: set[Path], most: int) -> dict[Path, int]:
+    """The bytes that must stay free at each place: on a disk that is nearly full already, half."""
+    found = {}
     for path in paths:
+        with suppress(OSError):
+            found[path] = min(most, shutil.disk_usage(path).free // 2)
+    return found
+
+
+def _full_disk(reserves: Mapping[Path, int]) -> str:
+    """That one of these places has less than its reserve left; empty where none has."""
+    for path, reserve in reserves.items():
         with suppress(OSError):  # the program may have removed it
             free = shutil.disk_usage(path).free
             if free < reserve:
@@ -291,9 +311,13 @@ def _full_disk(paths: set[Path], reserve: int) -> str:
 
 
 def _killed_for_memory() -> int:
-    """How many processes the kernel has ended for want of memory since the machine started."""
-    with Path("/proc/vmstat").open() as file:
+    """How many processes the kernel has ended for want of memory since the machine started.
+
+    0 where it does not tell, as in some containers.
+    """
+    with suppress(OSError), VMSTAT.open() as file:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    return 0
 
 
 def _signal_name(number: int) -> str:

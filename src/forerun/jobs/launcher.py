@@ -148,21 +148,25 @@ def end_left_behind(settle: float) -> int:
     return count
 
 
-def hold_lifeline(timeout: float | None, why: list[str]) -> NoReturn:
+def hold_lifeline(timeout: float | None, why: list[str], ended: threading.Event) -> None:
     """Wait for the time-out or the lifeline's end, say which, and end the program; for a thread.
 
-    The main thread sees the program end and goes on to the exit; if it does not, this one exits.
+    Once the program has ended the main thread ends what is left, within a time of its own, and
+    exits; if the program cannot be ended, this thread exits.
     """
     if timeout is not None:
         timeout = min(timeout + REST, threading.TIMEOUT_MAX)
     lifeline, _, _ = select.select([sys.stdin], [], [], timeout)
+    if ended.is_set():
+        return
     why.append("cancelled" if lifeline else "timed_out")
     send(signal.SIGTERM)
-    time.sleep(GRACE)
-    limit = time.monotonic() + FORCE
+    pause, limit = GRACE, time.monotonic() + GRACE + FORCE
     while time.monotonic() < limit:
+        if ended.wait(pause):
+            return
         send(signal.SIGKILL)
-        time.sleep(0.05)
+        pause = 0.05
     os._exit(1)
 
 
@@ -207,7 +211,8 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     reader = threading.Thread(target=output.read_all, args=(read_end,), daemon=True)
     reader.start()
     why: list[str] = []
-    holder = threading.Thread(target=hold_lifeline, args=(spec["timeout"], why), daemon=True)
+    over = threading.Event()
+    holder = threading.Thread(target=hold_lifeline, args=(spec["timeout"], why, over), daemon=True)
     holder.start()
     time.sleep(REST)
 
@@ -219,6 +224,7 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     wall = time.monotonic() - began
     busy = busy_seconds() - busy
 
+    over.set()
     stopped = "".join(why[:1])  # a time-out from here on is none
     left_behind = end_left_behind(0 if stopped else SETTLE)
     reader.join(FORCE)  # or a process that is not ours holds the pipe
