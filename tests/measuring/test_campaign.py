@@ -4,8 +4,9 @@ Real commands are run in `test_campaign_processes.py`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,6 +75,16 @@ class Pretended:
         return [int(task.point["n"]) for task in self.started]
 
 
+class Together(Pretended):
+    """Tells of all tasks at once when the last of them has ended."""
+
+    def finished(self, timeout: float) -> list[tuple[Task, Timing]]:
+        found: list[tuple[Task, Timing]] = []
+        while self._under_way:
+            found += super().finished(timeout)
+        return found
+
+
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     return Study.create(tmp_path / "a.db", SPACE)
@@ -136,14 +147,15 @@ def test_failures_cost_seconds_too(study: Study) -> None:
 @dataclass
 class Stated:
     mape: float
+    runs: int
 
 
 class Learning(Grid):
-    """A grid with a model whose error falls with every run."""
+    """A grid with a model whose error falls with every run, and which every run checks."""
 
     def stated_error(self, runs: Sequence[Run]) -> Stated | None:
         good = [run for run in runs if run.status == "ok"]
-        return Stated(0.4 / len(good)) if good else None
+        return Stated(0.6 / len(good), len(good)) if good else None
 
 
 def test_it_stops_at_the_target_error(study: Study) -> None:
@@ -152,12 +164,20 @@ def test_it_stops_at_the_target_error(study: Study) -> None:
     summary = Campaign(study, {}, Learning(SPACE), runner, Limits(target_error=0.2)).run(
         told.append
     )
-    assert (summary.ended, summary.made) == ("target", 2)
-    assert summary.reason == "the stated error is 20 %, at most 20 %"
-    assert summary.error == Stated(0.2)
+    assert (summary.ended, summary.made) == ("target", 3)
+    assert summary.reason == (
+        "the stated error is 20 %, at most 20 %; 3 random runs have checked it"
+    )
+    assert summary.error == Stated(0.6 / 3, 3)
     assert told[0].error is None
-    assert told[-1].error == Stated(0.2)
+    assert told[-1].error == Stated(0.6 / 3, 3)
     assert Campaign(study, {}, Learning(SPACE), runner, Limits(target_error=0.2)).run().made == 0
+
+
+def test_an_error_that_no_random_runs_have_checked_ends_nothing(study: Study) -> None:
+    runner, limits = Pretended(always(timing())), Limits(target_error=0.9)
+    summary = Campaign(study, {}, Learning(SPACE), runner, limits).run()
+    assert (summary.ended, summary.made) == ("target", 3)  # low enough after the first
 
 
 def test_a_target_error_needs_a_design_that_states_one(study: Study) -> None:
@@ -239,8 +259,14 @@ def test_failures_of_points_that_nobody_asks_for_are_left_alone(study: Study) ->
 def test_it_stops_when_everything_fails(study: Study) -> None:
     runner = Pretended(always(timing(1.0, "failed")))
     summary = Campaign(study, {}, Grid(SPACE), runner, Limits(failures=3)).run()
-    assert (summary.ended, summary.failed) == ("failing", 3)
-    assert summary.reason == "3 runs failed one after the other: it failed"
+    assert (summary.ended, summary.failed) == ("failing", 6)
+    assert summary.reason == "3 points failed one after the other: it failed"
+
+
+def test_the_tries_of_one_bad_point_end_nothing(study: Study) -> None:
+    runner = Pretended(failing(2))
+    summary = Campaign(study, {}, Grid(SPACE), runner, Limits(retries=9, failures=2)).run()
+    assert (summary.ended, summary.made, summary.failed) == ("done", 3, 10)
 
 
 def test_each_command_and_each_point_is_warmed_up(tmp_path: Path) -> None:
@@ -314,6 +340,29 @@ def test_a_budget_bounds_the_time_left(study: Study) -> None:
     assert told[0].expected == 4
 
 
+def test_the_first_warm_up_is_no_part_of_the_time_left(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Warming(Pretended):
+        def start(self, task: Task) -> None:
+            self.now += 10.0 + 500.0 * task.warmups  # until the timed run begins
+            super().start(task)
+
+    runner, told = Warming(always(timing(100.0))), list[Progress]()
+    clock = SimpleNamespace(monotonic=lambda: runner.now)
+    monkeypatch.setattr("forerun.measuring.start.time", clock)
+    Campaign(study, {}, Grid(SPACE, repeats=2), runner).run(told.append)
+    left = [progress.seconds_left for progress in told if progress.finished]
+    assert left == pytest.approx([700.0, *(110.0 * count for count in range(6, -1, -1))])
+
+
+def test_a_cleanup_that_fails_is_warned_of_once(study: Study) -> None:
+    runner = Pretended(always(replace(timing(), reason="cleanup: took longer than 60 s")))
+    summary = Campaign(study, {}, Grid(SPACE), runner).run()
+    (told,) = [line for line in summary.warnings if "cleanup" in line]
+    assert told == f"n {runner.order[0]}: cleanup: took longer than 60 s"
+
+
 def test_a_disturbed_run_is_warned_of_once_and_counted(study: Study) -> None:
     runner = Pretended(always(timing(other_load=0.5)))
     summary = Campaign(study, {}, Grid(SPACE), runner).run()
@@ -349,7 +398,7 @@ def test_noisy_repeats_are_warned_of(study: Study) -> None:
     times = iter([1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0])
     runner = Pretended(lambda _: timing(next(times)))
     summary = Campaign(study, {}, Grid(SPACE, repeats=2), runner).run()
-    assert any("repeats of a point spread by 47 %" in line for line in summary.warnings)
+    assert any("repeats of a point spread by 49 %" in line for line in summary.warnings)
 
 
 def test_it_can_be_stopped_from_outside_and_run_again(study: Study) -> None:
@@ -401,6 +450,52 @@ def test_a_study_that_cannot_be_written_loses_nothing(
     assert (summary.made, summary.done) == (1, 4)
     assert "1 run that could not be stored before is in the study now" in summary.warnings
     assert [path.name for path in study.path.parent.iterdir()] == ["a.db"]
+
+
+def test_of_runs_that_end_together_none_is_lost_where_the_study_cannot_be_written(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Study, _: Run) -> bool:
+        raise StudyError(str(self.path), "a full disk", "space to write")
+
+    monkeypatch.setattr(Study, "add", full)
+    with pytest.raises(StudyError, match="found a full disk"):
+        Campaign(study, {}, Grid(SPACE), Together(always(timing()), slots=3)).run()
+    monkeypatch.undo()
+    summary = Campaign(study, {}, Grid(SPACE), Pretended(always(timing()))).run()
+    assert (summary.made, summary.done) == (1, 4)
+
+
+def test_of_runs_that_end_together_none_is_lost_where_the_model_breaks(study: Study) -> None:
+    class Broken(Grid):
+        def stated_error(self, runs: Sequence[Run]) -> Stated | None:
+            if runs:
+                raise MemoryError("no room for a model")
+            return None
+
+    with pytest.raises(MemoryError, match="no room for a model"):
+        Campaign(study, {}, Broken(SPACE), Together(always(timing()), slots=3)).run()
+    assert len(study) == 3
+
+
+def test_what_has_ended_is_stored_where_the_runner_breaks(study: Study) -> None:
+    class Breaking(Pretended):
+        """Breaks once, after a run of each other slot has ended."""
+
+        broken = False
+
+        def finished(self, timeout: float) -> list[tuple[Task, Timing]]:
+            if not self.broken:
+                self.broken = True
+                raise InputError("command", "train", "a program on the PATH")
+            return super().finished(timeout)
+
+        def cancel_all(self) -> None:
+            """All have just ended by themselves."""
+
+    with pytest.raises(InputError, match="found train, expected a program on the PATH"):
+        Campaign(study, {}, Grid(SPACE), Breaking(always(timing()), slots=3)).run()
+    assert len(study) == 3
 
 
 def test_a_changed_command_is_refused_before_anything_runs(study: Study) -> None:

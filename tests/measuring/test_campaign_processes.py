@@ -185,6 +185,21 @@ def test_a_signal_ends_the_command_and_stores_nothing_half(tmp_path: Path, numbe
     assert list(output_directory(path).iterdir()) == []
 
 
+def test_a_second_signal_ends_a_cleanup_that_hangs(tmp_path: Path) -> None:
+    cleanup = f"sh -c 'sleep 60; true' {tmp_path}"
+    campaign = CAMPAIGN.replace("sys.argv[2])", f"sys.argv[2], cleanup={cleanup!r})")
+    words = [sys.executable, "-c", campaign, str(tmp_path / "a.db"), "sleep 60 {n}", "1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        while not alive(f"true\0{tmp_path}") and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20)[0] == "interrupted\n"
+    assert gone(str(tmp_path))
+
+
 def test_killed_at_any_instant_nothing_finished_is_lost(tmp_path: Path) -> None:
     path, command = tmp_path / "a.db", f"sh -c 'sleep 0.0{{n}}; echo {tmp_path}'"
     told, drawn = set[str](), random.Random(1)

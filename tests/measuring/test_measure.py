@@ -93,6 +93,24 @@ def test_an_interrupt_ends_the_function_at_once(tmp_path: Path, number: int) -> 
     assert study.measure(lambda n, net: None, design="grid").ended == "done"  # noqa: ARG005
 
 
+def test_a_function_that_handles_an_interrupt_itself_is_interrupted_all_the_same(
+    tmp_path: Path,
+) -> None:
+    def function(n: int, net: str) -> None:
+        assert net
+        try:
+            if n == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(60)
+        except KeyboardInterrupt:
+            pass  # as a trainer that ends early, and well
+
+    study = Study.create(tmp_path / "a.db", SPACE)
+    summary = study.measure(function, design="grid", warmup=0)
+    assert summary.ended == "interrupted"
+    assert 2 not in [run.point["n"] for run in study.runs()]
+
+
 def test_commands_by_name(tmp_path: Path) -> None:
     commands = {"true": "true {n} {net}", "sleep": "sh -c 'sleep 0.0{n}' {net}"}
     summary = forerun.measure(

@@ -44,6 +44,16 @@ def test_a_warm_up_that_fails_is_the_runs_failure(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "x\n"
 
 
+def test_a_warm_up_that_takes_too_long_leaves_the_run_its_chance(tmp_path: Path) -> None:
+    runner = LocalRunner(1, tmp_path / "out")
+    cold = f"test -e {tmp_path}/warm || {{ touch {tmp_path}/warm; sleep 60; }}"
+    command = Command(("sh", "-c", cold), timeout=0.3)
+    runner.start(Task("f" * 32, Point({}), "chosen", "", command, warmups=1))
+    (timing,) = results(runner, 1)
+    assert timing.status == "ok"
+    assert timing.wall_seconds < 0.3
+
+
 def test_cancelling_ends_the_commands_and_tells_so(tmp_path: Path) -> None:
     runner = LocalRunner(2, tmp_path / "out")
     runner.start(task("sleep", "60"))
@@ -60,6 +70,37 @@ def test_what_cannot_be_started_is_raised_where_it_is_waited_for(tmp_path: Path)
     with pytest.raises(InputError, match="found no-such-program, expected a program on the PATH"):
         runner.finished(10)
     runner.close()
+
+
+def test_what_has_ended_is_told_before_an_exception_is_raised(tmp_path: Path) -> None:
+    runner = LocalRunner(3, tmp_path / "out")
+    first, broken, last = task("true"), task("no-such-program", ""), task("true", "", "")
+    for one in (first, broken, last):
+        runner.start(one)
+        runner._running[one.uid][0].join()  # so that they end in this order
+    assert [one for one, _ in runner.finished(0)] == [first]
+    with pytest.raises(InputError, match="found no-such-program"):
+        runner.finished(0)
+    assert [one for one, _ in runner.finished(0)] == [last]
+    assert runner.finished(0) == []
+    runner.close()
+
+
+def test_a_cleanup_that_hangs_is_ended_by_those_in_a_hurry(tmp_path: Path) -> None:
+    runner = LocalRunner(1, tmp_path / "out")
+    begun = tmp_path / "begun"
+    cleanup = ("sh", "-c", f"touch {begun}; sleep 60")
+    runner.start(Task("f" * 32, Point({}), "chosen", "", Command(("true",), cleanup=cleanup)))
+    while not begun.exists():
+        time.sleep(0.01)
+    at = time.monotonic()
+    threading.Timer(0.3, runner.hurry).start()
+    runner.cancel_all()
+    assert 0.3 <= time.monotonic() - at < 20
+    ((_, timing),) = runner.finished(0)
+    assert (timing.status, timing.reason) == ("ok", "cleanup: cancelled")
+    runner.close()
+    assert not runner._hurry.is_set()
 
 
 def test_no_slots_are_refused(tmp_path: Path) -> None:

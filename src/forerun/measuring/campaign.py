@@ -78,10 +78,12 @@ class Campaign:
 
         InputError, before anything runs, if the study, the commands and the space do not agree, or
         if another campaign measures into the study. Ctrl-C and SIGTERM end running commands and the
-        campaign: nothing half is stored, and the summary says `interrupted`.
+        campaign: nothing half is stored, and the summary says `interrupted`. A second one ends
+        cleanups too.
         """
         try:
-            with locked(self.study.path), self._stop.heard():
+            hurry = getattr(self.runner, "hurry", None)
+            with locked(self.study.path), self._stop.heard(again=hurry):
                 self._check()
                 return Start(self, progress or (lambda _: None), self._stop).go()
         finally:

@@ -52,9 +52,9 @@ def measure(
     number of seconds that it returns); a command with holes, `"python train.py --batch {batch}"`;
     or several commands by name. Without a space it is the study's. The limits are those of
     `Limits`; an adaptive design without any stops at a stated error of 10 %, and at the latest
-    after 60 runs or an hour. `allowed` is a constraint such as `"image >= kernel"`, or a function
-    of a point. Ctrl-C stops; call it again to go on. Warnings are given as ForerunWarning, unless
-    `progress` is there to hear them.
+    after 60 runs or an hour of runs. `allowed` is a constraint such as `"image >= kernel"`, or a
+    function of a point. Ctrl-C stops; call it again to go on. Warnings are given as ForerunWarning,
+    unless `progress` is there to hear them.
     """
     path = study.path if isinstance(study, Study) else Path(study)
     opened, runner = _opened(path, what, space, slots)

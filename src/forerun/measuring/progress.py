@@ -15,6 +15,8 @@ from forerun.study import Run, Status
 if TYPE_CHECKING:
     from forerun.measuring.runner import Task
 
+CHECKS = 3  # random runs without which a stated error ends no campaign
+
 Ended = Literal["target", "runs", "budget", "done", "failing", "interrupted"]
 
 
@@ -25,6 +27,10 @@ class Stated(Protocol):
     def mape(self) -> float:
         """Mean absolute percentage error, as a share: 0.1 is 10 %."""
 
+    @property
+    def runs(self) -> int:
+        """How many runs at random points have checked it, each predicted before it was made."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -32,14 +38,16 @@ class Limits:
 
     Runs and seconds count from the study's beginning, earlier starts included: a campaign that is
     started again with the same limits does what is missing. Only measured runs count, not imported
-    ones. The seconds are those of the runs, so that two at a time use them up twice as fast.
+    ones. The seconds are those of the timed runs, well ended or not, without warm-ups and what
+    prepares and cleans up; two at a time use them up twice as fast. A run that has begun is
+    finished. The target error counts once `CHECKS` random runs have checked the stated one.
     """
 
     target_error: float | None = None  # a share: 0.1 stops at a stated error of 10 %
     runs: int | None = None  # that ended well
     budget_seconds: float | None = None
     retries: int = 1  # of a run that failed; one out of memory or time is not tried again
-    failures: int | None = 10  # one after the other, after which it is no use going on
+    failures: int | None = 10  # points given up one after the other: it is no use going on
 
     @classmethod
     def usual(cls, retries: int = 1) -> Limits:

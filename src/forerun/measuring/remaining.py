@@ -16,6 +16,31 @@ from forerun.study import Run
 _RECENT = 10  # runs whose mean cost the next ones are taken to have, where nothing else is known
 
 
+class Pace:
+    """What a run costs by the clock, in units of its own time.
+
+    It counts from the end of a start's first run: what goes before that (the warm-up, the models of
+    earlier runs) goes before no other.
+    """
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._own_seconds = 0.0
+
+    def ended(self, seconds: float, now: float) -> None:
+        """Count a run that took so long."""
+        if self._since is None:
+            self._since = now
+        else:
+            self._own_seconds += seconds
+
+    def overhead(self, slots: int, now: float) -> float:
+        """At least 1, and 1 until a second run has ended."""
+        if self._since is None or not self._own_seconds:
+            return 1.0
+        return max((now - self._since) * slots / self._own_seconds, 1.0)
+
+
 @dataclass(frozen=True)
 class Remaining:
     """What is left to do after these runs; `pending` points are under way, or tried again."""
@@ -38,7 +63,7 @@ class Remaining:
     def seconds(self, slots: int, overhead: float = 1.0) -> float | None:
         """How long the campaign will go on, by the clock; None where nobody knows.
 
-        `overhead` is what a run costs by the clock, in units of its own time.
+        `overhead` is what a run costs by the clock, in units of its own time, as `Pace` tells it.
         """
         estimates = []
         if self.limits.budget_seconds is not None:

@@ -48,6 +48,7 @@ class Runner(Protocol):
     the same job, for only there they warm what will be used), asks the scheduler in `finished`, and
     gives the job's Timing as `time_command` makes it; it measures on the node, not from here. A
     failed job is a Timing with a status and a reason, not an exception: those end the campaign.
+    One whose `cancel_all` may have to wait also has a `hurry`, which a second Ctrl-C calls.
     """
 
     @property
@@ -61,7 +62,8 @@ class Runner(Protocol):
         """The tasks that have ended since the last call; waits up to `timeout` s for the first.
 
         A status of `cancelled` that nobody asked for means that somebody stopped it on purpose:
-        nothing is stored of it, and the campaign ends.
+        nothing is stored of it, and the campaign ends. An exception ends it too, and is raised only
+        where there is nothing to return: what has ended well is told first.
         """
 
     def host_of(self, task: Task) -> str:
@@ -84,6 +86,8 @@ class LocalRunner:
         self._output = output
         self._ended: queue.SimpleQueue[tuple[Task, Timing | BaseException]] = queue.SimpleQueue()
         self._running: dict[str, tuple[threading.Thread, threading.Event]] = {}
+        self._broken: BaseException | None = None  # to be raised by the next `finished`
+        self._hurry = threading.Event()
 
     def start(self, task: Task) -> None:
         if task.command is None:
@@ -91,34 +95,44 @@ class LocalRunner:
         self._output.mkdir(exist_ok=True)
         cancel = threading.Event()
         # No daemon: a forerun that ends waits for its threads, and they for their commands' end.
-        thread = threading.Thread(target=self._run, args=(task, task.command, cancel))
+        ways_out = (cancel, self._hurry)
+        thread = threading.Thread(target=self._run, args=(task, task.command, *ways_out))
         self._running[task.uid] = (thread, cancel)
         thread.start()
 
-    def _run(self, task: Task, command: Command, cancel: threading.Event) -> None:
+    def _run(
+        self, task: Task, command: Command, cancel: threading.Event, hurry: threading.Event
+    ) -> None:
         output = output_of(self._output, task.uid)
         try:
             for _ in range(task.warmups):
-                timing = time_command(command, output, cancel)
-                if timing.status != "ok":
-                    break  # the run itself would fare no better
+                timing = time_command(command, output, cancel, hurry)
+                # Where all is cold a warm-up may take too long and the run itself not; of any
+                # other failure it would fare no better.
+                if timing.status not in ("ok", "timed_out"):
+                    break
             else:
-                timing = time_command(command, output, cancel)
+                timing = time_command(command, output, cancel, hurry)
             self._ended.put((task, timing))
         except BaseException as error:
             self._ended.put((task, error))
 
     def finished(self, timeout: float) -> list[tuple[Task, Timing]]:
         found: list[tuple[Task, Timing]] = []
-        while True:
+        while self._broken is None:
             try:
                 task, timing = self._ended.get(timeout=0 if found else timeout)
             except queue.Empty:
                 return found
             self._running.pop(task.uid)[0].join()
             if isinstance(timing, BaseException):
-                raise timing
-            found.append((task, timing))
+                self._broken = timing
+            else:
+                found.append((task, timing))
+        if found:
+            return found
+        broken, self._broken = self._broken, None
+        raise broken
 
     def host_of(self, task: Task) -> str:
         del task  # there is only one
@@ -130,8 +144,14 @@ class LocalRunner:
         for thread, _ in self._running.values():
             thread.join()
 
+    def hurry(self) -> None:
+        """Wait for no cleanup any longer."""
+        if not self._hurry.is_set():  # or a third signal could wait for what the second one holds
+            self._hurry.set()
+
     def close(self) -> None:
         self.cancel_all()
+        self._hurry = threading.Event()
 
 
 class FunctionRunner:
@@ -204,10 +224,11 @@ def call_timed(function: Callable[..., Any], point: Mapping[str, Any]) -> Timing
     """Call the function with the point's values and time it; an exception is a failed run."""
     status: Status = "ok"
     returned, reason = None, ""
+    came: list[int] = []
     started, used = datetime.now(UTC).isoformat(timespec="milliseconds"), _processor_times()
     begun = time.perf_counter()
     try:
-        with _interruptible():
+        with _interruptible() as came:
             returned = function(**point)
     except KeyboardInterrupt:
         status, reason = "cancelled", "interrupted"
@@ -216,6 +237,8 @@ def call_timed(function: Callable[..., Any], point: Mapping[str, Any]) -> Timing
         status = "out_of_memory" if out_of_memory else "failed"
         reason = one_line(f"{type(error).__name__}: {error}")
     wall = time.perf_counter() - begun
+    if came:  # whatever the function made of it
+        status, reason = "cancelled", "interrupted"
     user, system = (now - then for now, then in zip(_processor_times(), used, strict=True))
     seconds: float | None = wall
     if status == "ok" and isinstance(returned, Real) and not isinstance(returned, bool):
@@ -233,10 +256,10 @@ def call_timed(function: Callable[..., Any], point: Mapping[str, Any]) -> Timing
     )
 
 
-def _interruptible() -> AbstractContextManager[None]:
+def _interruptible() -> AbstractContextManager[list[int]]:
     """Signals end the function at once, where this is the thread that hears them."""
     is_main = threading.current_thread() is threading.main_thread()
-    return raised() if is_main else nullcontext()
+    return raised() if is_main else nullcontext([])
 
 
 def _processor_times() -> tuple[float, float]:

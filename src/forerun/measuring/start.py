@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from forerun.measuring import attempts, noise
 from forerun.measuring.design import Chosen
 from forerun.measuring.outputs import output_directory, tidy
 from forerun.measuring.progress import (
+    CHECKS,
     Ended,
     GivenUp,
     Progress,
@@ -25,7 +28,7 @@ from forerun.measuring.progress import (
     Tell,
     words_of,
 )
-from forerun.measuring.remaining import Remaining
+from forerun.measuring.remaining import Pace, Remaining
 from forerun.measuring.runner import Task, output_of
 from forerun.measuring.stopping import Stop
 from forerun.measuring.unstored import Unstored
@@ -56,15 +59,16 @@ class Start:
             self._runs, self._limits.retries, campaign.retry_failed, campaign.asked
         )
         self._running: dict[str, tuple[Task, float]] = {}  # by uid, with when it began
+        self._ended: deque[tuple[Task, Timing]] = deque()  # and not stored yet
         self._warm: set[str | Point] = set()  # commands and points that ran in this start
-        self._made = self._failed = self._failed_in_row = self._disturbed = 0
-        self._own_seconds = 0.0  # of the runs of this start
+        self._made = self._failed = self._lost_in_row = self._disturbed = 0
+        self._pace = Pace()
         self._last_reason = ""
         self._given_up: dict[Point, GivenUp] = {}
         self._error: Stated | None = None
         self._new_warnings: list[str] = []
         self._warnings: dict[str, None] = {}  # in order, each once
-        self._said: set[str] = set()  # the names of what the repeats say
+        self._said: set[str] = set()  # the names of what is said only once
         self._versions = _versions(in_process=not campaign.programs)
         if recovered:
             are = "1 run" if recovered == 1 else f"{recovered} runs"
@@ -80,12 +84,11 @@ class Start:
                 self._fill()
                 if not self._running:
                     break
-                for task, timing in self._runner.finished(POLL):
-                    self._take(task, timing)
+                self._take_ended(POLL)
             if self._running:
                 self._cancel()
-        except StudyError:
-            self._rescue()
+        except BaseException as error:
+            self._rescue(writable=not isinstance(error, StudyError))
             raise
         finally:
             self._unstored.close()
@@ -122,6 +125,14 @@ class Start:
         self._runner.start(task)
         self._report()
 
+    def _take_ended(self, timeout: float) -> bool:
+        """Store the runs that end within so many seconds; whether any did."""
+        self._ended.extend(self._runner.finished(timeout))
+        taken = bool(self._ended)
+        while self._ended:
+            self._take(*self._ended.popleft())
+        return taken
+
     def _take(self, task: Task, timing: Timing) -> None:
         """Store a run that has ended."""
         self._running.pop(task.uid, None)
@@ -131,11 +142,11 @@ class Start:
             return
         run = self._run_of(task, timing)
         self._store(run)
-        self._own_seconds += timing.wall_seconds
+        self._pace.ended(timing.wall_seconds, time.monotonic())
         self._warm |= {task.variant, task.point}
         if run.status == "ok":
             self._made += 1
-            self._failed_in_row = 0
+            self._lost_in_row = 0
         elif run.status != "cancelled":
             self._fail(run, timing.reason)
         self._say_of(run, timing)
@@ -179,8 +190,6 @@ class Start:
 
     def _fail(self, run: Run, reason: str) -> None:
         self._failed += 1
-        self._failed_in_row += 1
-        self._last_reason = reason
         tries = self._retries.tries(attempts.last_failures(self._runs)[run.point])
         how = run.status.replace("_", " ")
         line = f"{words_of(run.point)}: {how}: {reason}"
@@ -188,6 +197,8 @@ class Start:
             self._warn(f"{line}; it will be tried again ({tries} of {self._limits.retries})")
             return
         self._given_up[run.point] = GivenUp(run.point, run.status, tries, reason)
+        self._lost_in_row += 1
+        self._last_reason = reason
         output = output_of(self._outputs, run.uid)
         see = f"; its output is in {output}" if output.exists() else ""
         times = "" if tries == 1 else f" after {tries} tries"
@@ -196,23 +207,33 @@ class Start:
     def _cancel(self) -> None:
         """End what runs; what had just ended by itself is stored."""
         self._runner.cancel_all()
-        for task, timing in self._runner.finished(0):
-            self._take(task, timing)
+        while self._running and self._take_ended(0):
+            pass
         self._running.clear()
 
-    def _rescue(self) -> None:
-        """The study cannot be written: keep what ends in the meantime as well."""
-        self._runner.cancel_all()
-        for task, timing in self._runner.finished(0):
-            if timing.status != "cancelled":
-                self._unstored.keep(self._run_of(task, timing), StudyError(str(self._study.path)))
+    def _rescue(self, writable: bool) -> None:
+        """Something broke: end what runs, and store what has ended, or keep it beside the study."""
+        with suppress(Exception):  # what broke first is told
+            self._runner.cancel_all()
+        for _ in range(len(self._running) + 1):  # that many exceptions may stand before the rest
+            with suppress(Exception):
+                self._ended.extend(self._runner.finished(0))
+        for task, timing in self._ended:
+            if timing.status == "cancelled":
+                continue
+            run = self._run_of(task, timing)
+            if writable:
+                with suppress(StudyError):  # then it is kept
+                    self._store(run)
+            else:
+                self._unstored.keep(run, StudyError(str(self._study.path)))
 
     def _limit(self) -> tuple[Ended, str] | None:
         """The limit that forbids to start another run."""
         limits, done = self._limits, attempts.done(self._runs)
-        if limits.failures is not None and self._failed_in_row >= limits.failures:
-            reason = f"{limits.failures} runs failed one after the other: {self._last_reason}"
-            return "failing", reason
+        if limits.failures is not None and self._lost_in_row >= limits.failures:
+            points = "1 point" if limits.failures == 1 else f"{limits.failures} points"
+            return "failing", f"{points} failed one after the other: {self._last_reason}"
         if limits.runs is not None and done + len(self._running) >= limits.runs:
             return "runs", f"{limits.runs} runs are done"
         if limits.budget_seconds is not None:
@@ -220,10 +241,10 @@ class Start:
             under_way = sum(now - begun for _, begun in self._running.values())
             if attempts.spent(self._runs) + under_way >= limits.budget_seconds:
                 return "budget", f"the budget of {seconds(limits.budget_seconds)} is spent"
-        error = self._error
-        if limits.target_error is not None and error and error.mape <= limits.target_error:
-            wanted = percent(limits.target_error)
-            return "target", f"the stated error is {percent(error.mape)}, at most {wanted}"
+        wanted, error = limits.target_error, self._error
+        if wanted is not None and error and error.mape <= wanted and error.runs >= CHECKS:
+            stated = f"the stated error is {percent(error.mape)}, at most {percent(wanted)}"
+            return "target", f"{stated}; {error.runs} random runs have checked it"
         return None
 
     def _judge(self) -> None:
@@ -264,7 +285,10 @@ class Start:
             load = 0.0  # said once, and in all at the end
         for line in noise.run_warnings(words_of(run.point), load, timing.left_behind):
             self._warn(line)
-        for name, line in noise.study_warnings(self._runs).items():
+        told = noise.study_warnings(self._runs)
+        if run.status == "ok" and timing.reason:
+            told = {**told, "cleanup": f"{words_of(run.point)}: {timing.reason}"}
+        for name, line in told.items():
             if name not in self._said:  # once: its numbers change with every run
                 self._said.add(name)
                 self._warn(line)
@@ -276,8 +300,7 @@ class Start:
 
     def _report(self, finished: Run | None = None, choosing: bool = False) -> None:
         warnings, self._new_warnings = tuple(self._new_warnings), []
-        own, clock = self._own_seconds, time.monotonic() - self._begun
-        overhead = max(clock * self._runner.slots / own, 1.0) if own else 1.0
+        overhead = self._pace.overhead(self._runner.slots, time.monotonic())
         pending = self._pending
         again = [chosen.point for chosen in self._retries.due(self._runs, pending)]
         left = Remaining(self._design, self._limits, self._runs, [*pending, *again])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,21 +19,25 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        self._requested = threading.Event()
-
-    @property
-    def requested(self) -> bool:
-        """Whether somebody wishes to stop."""
-        return self._requested.is_set()
+        self.requested = False  # whether somebody wishes to stop
 
     def request(self) -> None:
         """Wish to stop."""
-        self._requested.set()
+        self.requested = True
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Note signals within, if this is the thread that gets them."""
-        with _handled(lambda *_: self._requested.set()):
+    def heard(self, again: Callable[[], None] | None = None) -> Iterator[None]:
+        """Note signals within, if this is the thread that gets them.
+
+        `again` is called by every signal but the first: somebody is tired of waiting.
+        """
+
+        def note(*_: object) -> None:
+            if self.requested and again is not None:
+                again()
+            self.requested = True
+
+        with _handled(note):
             yield
 
     @contextmanager
@@ -46,14 +50,23 @@ class Stop:
             with raised():
                 yield
         except KeyboardInterrupt:
-            self._requested.set()
+            self.requested = True
 
 
 @contextmanager
-def raised() -> Iterator[None]:
-    """Signals raise KeyboardInterrupt within, if this is the thread that gets them."""
-    with _handled(signal.default_int_handler):
-        yield
+def raised() -> Iterator[list[int]]:
+    """Signals raise KeyboardInterrupt within, if this is the thread that gets them.
+
+    Yields a list of those that came, for what is done within may catch the exception.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    with _handled(interrupt):
+        yield came
 
 
 @contextmanager
