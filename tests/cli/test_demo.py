@@ -73,6 +73,24 @@ def test_a_demo_that_cannot_measure_says_how_to_go_on(forerun: Forerun, training
     assert typed(done) == ["measure"]
 
 
+def test_a_demo_whose_last_run_fails_says_so(
+    forerun: Forerun, training: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predicted(*_: object) -> dict[str, float]:
+        (training.parent / "train {script}.py").write_text("raise SystemExit('no luck')")
+        return {"predicted": 1.0, "low": 0.5, "high": 2.0}
+
+    monkeypatch.setattr(demo_live, "_predicted", predicted)
+    done = forerun("demo", "-o", training, "--budget", "2")
+    assert done.code == 2
+    assert typed(done)[-1] == "measure"
+    last = done.err.splitlines()[-1]
+    assert last.startswith("forerun: error: the run at filters ")
+    assert last.endswith(
+        ": found failed, expected a run that ends well: start the demo again to try another"
+    )
+
+
 def test_without_pytorch_the_demo_shows_recorded_runs(
     forerun: Forerun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forerun.workloads.environments import FRAMEWORKS
+from forerun.errors import InputError
+from forerun.workloads.data import SETS, DataSet
+from forerun.workloads.environments import FRAMEWORKS, Framework
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Forerun
@@ -99,6 +101,33 @@ def test_what_is_wrong_is_one_line(forerun: Forerun, words: list[str], line: str
     assert done.code == 2
     assert done.err.startswith(f"forerun: error: {line}")
     assert len(done.err.splitlines()) == 1
+
+
+def test_where_one_cannot_be_set_up_the_others_are(
+    forerun: Forerun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def set_up(framework: Framework, *_: object) -> None:
+        if framework.name in ("tensorflow", "mxnet"):
+            raise InputError(framework.name, "Python 3.12", "Python 3.11 or older")
+        made.append(framework.name)
+
+    def prepare(one: DataSet, *_: object) -> None:
+        made.append(one.name)
+        if one.name == "digits":
+            raise InputError("mxnet", "Python 3.12", "Python 3.11 or older")
+
+    monkeypatch.setattr("forerun.workloads.environments.set_up", set_up)
+    monkeypatch.setattr("forerun.workloads.data.prepare", prepare)
+    done = forerun("workload", "setup", "all")
+    assert done.code == 2
+    assert made[:2] == ["pytorch", "jax"]
+    assert set(made[2:]) == set(SETS)
+    assert done.err.splitlines() == [
+        "forerun: warning: mxnet: found Python 3.12, expected Python 3.11 or older",
+        "forerun: error: tensorflow: found Python 3.12, expected Python 3.11 or older",
+    ]
 
 
 def test_without_npm_the_digits_are_still_set_up(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from forerun.cli.common import note
 from forerun.cli.demo_steps import say, type_
+from forerun.cli.tables import words as words_of
+from forerun.errors import InputError
 from forerun.quantities import amount, between, percent, seconds
 
 if TYPE_CHECKING:
@@ -110,7 +112,14 @@ def _predicted(study: Study, point: Point) -> dict[str, Any]:
 
 
 def _measured(study: Study, point: Point) -> float:
-    return next(run.seconds for run in reversed(study.runs("ok")) if run.point == point) or 0.0
+    """The seconds of the run that was predicted; InputError, why it is missing, where it failed."""
+    runs = [run for run in study.runs() if run.point == point]
+    took = next((run.seconds for run in reversed(runs) if run.seconds is not None), None)
+    if took is None:
+        found = runs[-1].status.replace("_", " ") if runs else "not run"
+        expected = "a run that ends well: start the demo again to try another"
+        raise InputError(f"the run at {words_of(point)}", found, expected)
+    return took
 
 
 def _comparison(verdict: dict[str, Any]) -> str:

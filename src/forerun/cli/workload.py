@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forerun.cli.common import Json, note, print_json, results, shown, table
+from forerun.cli.common import Json, note, print_json, results, shown, table, warn
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,17 +63,21 @@ def setup(
 ) -> None:
     """Set up a framework's environment (pip installs pinned versions), or the data sets (npm).
 
-    What is there already is kept; what was interrupted is gone on with.
+    What is there already is kept; what was interrupted is gone on with. Where one of several cannot
+    be set up, the others are all the same.
     """
     from forerun.workloads.environments import FRAMEWORKS
 
     if what not in (choices := (*FRAMEWORKS, DATA, ALL)):
         raise InputError("workload setup", what, f"one of {', '.join(choices)}")
     names = list(FRAMEWORKS) if what == ALL else [what] if what in FRAMEWORKS else []
-    for name in names:
-        _set_up_environment(FRAMEWORKS[name], python)
+    failed = [error for name in names for error in _set_up_environment(FRAMEWORKS[name], python)]
     if what in (DATA, ALL):
-        _set_up_data()
+        failed += _set_up_data()
+    for line in dict.fromkeys(str(error) for error in failed[1:] if str(error) != str(failed[0])):
+        warn(line)
+    if failed:
+        raise failed[0]
     if json:
         print_json(summary())
 
@@ -167,14 +171,20 @@ def _print(document: Mapping[str, Any]) -> None:
         to.print(f"to set up: forerun workload setup {' | '.join(open_)}", soft_wrap=True)
 
 
-def _set_up_environment(framework: Framework, python: str | None) -> None:
+def _set_up_environment(framework: Framework, python: str | None) -> list[InputError]:
+    """Set up a framework's environment; returns what was wrong."""
     from forerun.workloads.environments import set_up
 
     with _saying(framework.name) as (say, passing):
-        set_up(framework, say, passing, python)
+        try:
+            set_up(framework, say, passing, python)
+        except InputError as error:
+            return [error]
+    return []
 
 
-def _set_up_data() -> None:
+def _set_up_data() -> list[InputError]:
+    """Set up the data sets; returns what was wrong with each that could not be."""
     from forerun.workloads.data import SETS, prepare
     from forerun.workloads.home import data_directory
 
@@ -185,8 +195,7 @@ def _set_up_data() -> None:
                 prepare(one, data_directory(), say)
             except InputError as error:
                 failed.append(error)
-    if failed:
-        raise failed[0]
+    return failed
 
 
 @contextmanager
