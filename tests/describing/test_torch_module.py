@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,3 +26,20 @@ def test_torch_is_asked_for(tmp_path: Path) -> None:
 def test_shapes_are_asked_for() -> None:
     with pytest.raises(InputError, match="--input x=1x3x224x224"):
         describe("net.py:Net")
+
+
+def test_an_empty_shape_is_refused() -> None:
+    with pytest.raises(InputError, match="input y: found no sizes, expected a shape, such as"):
+        describe("net.py:Net", {"x": (1, 3), "y": ()})
+
+
+def test_types_are_those_of_pytorch_and_of_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = SimpleNamespace(dtype=str, float32="float32", int64="int64", nn=None, empty=print)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for kind in ("int65", "empty"):
+        with pytest.raises(InputError, match=f"input x: found {kind}, expected a type of PyTorch"):
+            describe("no_such_module:Net", {"x": (1, 3)}, types={"x": kind})
+    with pytest.raises(InputError, match="no_such_module"):
+        describe("no_such_module:Net", {"x": (1, 3), "y": (1,)}, types={"x": "int64"})
+    with pytest.raises(InputError, match="type of an input: found y, expected one of x"):
+        describe("no_such_module:Net", {"x": (1, 3)}, types={"y": "int64"})

@@ -14,7 +14,9 @@ from forerun.quantities import amount, percent
 if TYPE_CHECKING:
     from forerun.describing import Description, Shape
 
-_SHAPE = re.compile(r"[0-9]{1,9}(?:x[0-9]{1,9})*", re.ASCII)
+_INPUT = re.compile(
+    r"(?P<name>[^=]+)=(?P<sizes>[0-9]{1,9}(?:x[0-9]{1,9})*)(?::(?P<type>[a-z]\w*))?", re.ASCII
+)
 _ROWS = 12  # operators in the table
 
 
@@ -32,7 +34,8 @@ def describe(
         typer.Option(
             "--input",
             metavar="NAME=SHAPE",
-            help="The shape of an input, x=1x3x224x224; a module's in the order of its arguments.",
+            help="The shape of an input, x=1x3x224x224; a module's in the order of its arguments, "
+            "with what it holds unless that is float32: x=1x64:int64.",
             show_default=False,
         ),
     ] = None,
@@ -55,7 +58,8 @@ def describe(
     """
     from forerun.describing import describe as described
 
-    found = described(source, _shapes(input_ or []), batch)
+    shapes, types = _inputs(input_ or [])
+    found = described(source, shapes, batch, types)
     for line in found.notes:
         warn(line)
     if json:
@@ -67,16 +71,22 @@ def describe(
         _print(found)
 
 
-def _shapes(texts: list[str]) -> dict[str, Shape]:
+def _inputs(texts: list[str]) -> tuple[dict[str, Shape], dict[str, str]]:
+    """The shape of each input, and the types that are given."""
     shapes: dict[str, Shape] = {}
+    types: dict[str, str] = {}
     for text in texts:
-        name, equals, sizes = text.partition("=")
-        if not equals or not name or not _SHAPE.fullmatch(sizes):
-            raise InputError("--input", text, "NAME=SHAPE, such as x=1x3x224x224")
+        found = _INPUT.fullmatch(text)
+        if found is None:
+            expected = "NAME=SHAPE, such as x=1x3x224x224 or x=1x64:int64"
+            raise InputError("--input", text, expected)
+        name = found["name"]
         if name in shapes:
             raise InputError("--input", f"{name} twice", "each input once")
-        shapes[name] = tuple(map(int, sizes.split("x")))
-    return shapes
+        shapes[name] = tuple(map(int, found["sizes"].split("x")))
+        if found["type"]:
+            types[name] = found["type"]
+    return shapes, types
 
 
 def _document(found: Description) -> dict[str, Any]:

@@ -19,26 +19,42 @@ _MODULE = re.compile(r"(?P<module>.+):(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 
 
 def describe(
-    source: str, inputs: Mapping[str, Shape] | None = None, batch: int | None = None
+    source: str,
+    inputs: Mapping[str, Shape] | None = None,
+    batch: int | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> Description:
     """Describe `model.onnx`, or a PyTorch module `file.py:name` or `package.module:name`.
 
     `inputs` gives the shapes of inputs that the source leaves open, by name, and `batch` the first
-    size of all of them. A module is imported, so its code runs; an ONNX file is only read.
+    size of all of them; `types` names what a module's inputs hold where that is not float32, such
+    as int64. A module is imported, so its code runs; an ONNX file is only read.
     """
-    if batch is not None and batch < 1:
-        raise InputError("batch", batch, "a whole number of at least 1")
-    for name, shape in (inputs or {}).items():
-        if any(size < 1 for size in shape):
-            raise InputError(f"input {name}", as_text(shape), "sizes of at least 1")
+    inputs, types = inputs or {}, types or {}
+    _check(inputs, batch, types)
     found = _MODULE.fullmatch(source)
     if found is None or Path(source).exists():
         from forerun.describing.onnx_file import describe_file
 
-        return describe_file(Path(source), inputs or {}, batch)
+        for name, kind in types.items():
+            raise InputError(f"input {name}", kind, "no type: an ONNX file says it itself")
+        return describe_file(Path(source), inputs, batch)
     from forerun.describing.torch_module import describe_module
 
-    return describe_module(found["module"], found["name"], inputs or {}, batch)
+    return describe_module(found["module"], found["name"], inputs, batch, types)
+
+
+def _check(inputs: Mapping[str, Shape], batch: int | None, types: Mapping[str, str]) -> None:
+    if batch is not None and batch < 1:
+        raise InputError("batch", batch, "a whole number of at least 1")
+    for name, shape in inputs.items():
+        if not shape:
+            raise InputError(f"input {name}", "no sizes", "a shape, such as 1x3x224x224")
+        if any(size < 1 for size in shape):
+            raise InputError(f"input {name}", as_text(shape), "sizes of at least 1")
+    for name in types:
+        if name not in inputs:
+            raise InputError("type of an input", name, f"one of {', '.join(inputs) or 'none'}")
 
 
 def as_text(shape: Shape) -> str:

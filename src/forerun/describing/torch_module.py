@@ -21,17 +21,22 @@ _UNDECLARED_VIEW = "_unsafe_view"  # a view that says it is none
 
 
 def describe_module(
-    module: str, name: str, inputs: Mapping[str, Shape], batch: int | None
+    module: str,
+    name: str,
+    inputs: Mapping[str, Shape],
+    batch: int | None,
+    types: Mapping[str, str],
 ) -> Description:
     """Count one forward pass of a module, or of what a function or class without arguments makes.
 
-    The inputs are tensors of the shapes given, in their order.
+    The inputs are tensors of the shapes given, in their order, of float32 or the type given.
     """
     source = f"{module}:{name}"
     if not inputs:
         raise InputError(f"{source}: --input is missing: --input x=1x3x224x224, one an argument")
-    shapes = {one: (batch or shape[0], *shape[1:]) for one, shape in inputs.items() if shape}
+    shapes = {one: (batch or shape[0], *shape[1:]) for one, shape in inputs.items()}
     torch = _torch(source)
+    kinds = {one: _kind(torch, one, types.get(one, "float32")) for one in shapes}
     found = _found(source, module, name)
     try:
         with torch.device("meta"):
@@ -39,7 +44,9 @@ def describe_module(
         if not isinstance(network, torch.nn.Module):
             raise InputError(source, type(network).__name__, "a torch.nn.Module")
         network = network.to("meta").eval()
-        arguments = [torch.empty(shape, device="meta") for shape in shapes.values()]
+        arguments = [
+            torch.empty(shape, dtype=kinds[one], device="meta") for one, shape in shapes.items()
+        ]
         tally = _counted(torch, lambda: network(*arguments))
     except InputError:
         raise
@@ -69,6 +76,14 @@ def _torch(source: str) -> Any:
             f"{source}: a PyTorch module needs torch in the Python that runs forerun"
             f" ({sys.executable}): install it there, or export the module to ONNX"
         ) from None
+
+
+def _kind(torch: Any, name: str, kind: str) -> Any:
+    """PyTorch's type of that name; InputError where it has none."""
+    found = getattr(torch, kind, None)
+    if not isinstance(found, torch.dtype):
+        raise InputError(f"input {name}", kind, "a type of PyTorch, such as int64 or float16")
+    return found
 
 
 def _found(source: str, module: str, name: str) -> Any:
