@@ -263,6 +263,12 @@ def test_it_stops_when_everything_fails(study: Study) -> None:
     assert summary.reason == "3 points failed one after the other: it failed"
 
 
+def test_few_points_that_all_fail_are_a_failure_too(study: Study) -> None:
+    summary = Campaign(study, {}, Grid(SPACE), Pretended(always(timing(1.0, "failed")))).run()
+    assert (summary.ended, summary.failed) == ("failing", 8)
+    assert summary.reason == "no run ended well: it failed"
+
+
 def test_the_tries_of_one_bad_point_end_nothing(study: Study) -> None:
     runner = Pretended(failing(2))
     summary = Campaign(study, {}, Grid(SPACE), runner, Limits(retries=9, failures=2)).run()
@@ -371,6 +377,15 @@ def test_a_disturbed_run_is_warned_of_once_and_counted(study: Study) -> None:
     assert told[1:] == ["other programs disturbed 4 runs of this start"]
     assert study.targets() == ["seconds", "other_load"]
     assert study.runs()[0].measures["other_load"] == 0.5
+
+
+def test_a_run_that_leaves_a_processor_idle_is_not_disturbed_by_its_use(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    runner = Pretended(always(replace(timing(other_load=0.5), user_seconds=1.0)))
+    summary = Campaign(study, {}, Grid(SPACE), runner).run()
+    assert not any("disturb" in line or "busy meanwhile" in line for line in summary.warnings)
 
 
 def test_a_disturbed_run_is_measured_again_if_asked_for(study: Study) -> None:

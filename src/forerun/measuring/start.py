@@ -174,7 +174,7 @@ class Start:
 
     def _is_disturbed(self, timing: Timing) -> bool:
         alone = self._runner.slots == 1  # otherwise our own runs are each other's load
-        return alone and timing.status == "ok" and timing.other_load > noise.OTHER_LOAD
+        return alone and timing.status == "ok" and noise.is_disturbed(timing)
 
     def _is_set_aside(self, task: Task, timing: Timing) -> bool:
         if not (self._campaign.retry_disturbed and self._is_disturbed(timing)):
@@ -246,6 +246,12 @@ class Start:
             stated = f"the stated error is {percent(error.mape)}, at most {percent(wanted)}"
             return "target", f"{stated}; {error.runs} random runs have checked it"
         return None
+
+    def _done(self) -> tuple[Ended, str]:
+        """How it ended where the design has nothing left to run."""
+        if self._given_up and not attempts.done(self._runs):
+            return "failing", f"no run ended well: {self._last_reason}"
+        return "done", "the design wants no more runs"
 
     def _judge(self) -> None:
         """Ask the model how good it is by now, where the design has one."""
@@ -323,7 +329,7 @@ class Start:
         if self._stop.requested:
             ended: tuple[Ended, str] = "interrupted", "stopped on request; a new start goes on"
         else:
-            ended = self._limit() or ("done", "the design wants no more runs")
+            ended = self._limit() or self._done()
         if self._disturbed > 1:
             self._warn(f"other programs disturbed {self._disturbed} runs of this start")
         self._report()
