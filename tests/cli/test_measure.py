@@ -23,6 +23,7 @@ GRID = (*SLEEP, "--design", "grid")
 def _somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("forerun.measuring.noise.SAMPLE", 0.0)
 
 
 def test_measure_by_flags_alone(forerun: Forerun) -> None:
@@ -97,6 +98,71 @@ def test_networks_of_different_size_in_one_study(forerun: Forerun) -> None:
         assert sorted(study.table()["macs"]) == [1000, 2000]
 
 
+def test_a_study_of_networks_goes_on_as_the_summary_says(forerun: Forerun) -> None:
+    for pause, macs in (("0.01", "1000"), ("0.02", "2000")):
+        words = ("sleep {net}", "-f", f"net={pause}", "-f", f"macs={macs}", "--intrinsic", "macs")
+        forerun("measure", *words, "--design", "grid", "--warmup", "0", "-o", "runs.db")
+    done = forerun("measure", "runs.db", "--repeats", "2")
+    assert (done.code, "1 run made; 3 in all" in done.out) == (0, True)
+    with Study.open("runs.db") as study:
+        assert study.runs()[-1].point["macs"] == 2000
+
+
+def test_a_setting_is_gone_when_the_study_file_no_longer_has_it(forerun: Forerun) -> None:
+    file = Path("study.toml")
+    text = """
+        command = "sh -c 'sleep $0' {pause}"
+        [factors]
+        pause = [0.01, 0.02]
+        [measure]
+        design = "grid"
+        warmup = 0
+        """
+    file.write_text(f"{text}where = 'pause < 0.02'")
+    assert "1 run made; 1 in all" in forerun("measure", "study.toml").out
+    file.write_text(text)
+    assert "1 run made; 2 in all" in forerun("measure", "study.toml").out
+
+
+def test_another_environment_is_refused_in_one_line(forerun: Forerun) -> None:
+    forerun("measure", *GRID, "--env", "OMP_NUM_THREADS=1", "-o", "runs.db")
+    done = forerun("measure", *GRID, "-o", "runs.db")
+    assert done.code == 2
+    assert "command, environment: found none, expected as before: OMP_NUM_THREADS=1" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_another_directory_is_warned_of_in_one_line(forerun: Forerun) -> None:
+    forerun("measure", *GRID, "-o", "runs.db")
+    Path("sub").mkdir()
+    done = forerun("measure", "runs.db", "-C", "sub", "--repeats", "2")
+    assert done.code == 0
+    assert done.err.count("its earlier runs in") == 1
+    assert "earlier" not in forerun("measure", "runs.db").err
+
+
+def test_a_dry_run_asks_what_a_start_would_ask(forerun: Forerun) -> None:
+    forerun("measure", *GRID, "-o", "runs.db")
+    more = ("measure", "runs.db", "--repeats", "5", "--dry-run")
+    assert len(forerun(*more, "--json").document["first"]) == 5
+    assert "about" in forerun(*more).out
+    assert len(forerun(*more, "--runs", "4", "--json").document["first"]) == 2
+    spent = forerun(*more, "--budget", "0.02").out
+    assert "nothing is missing: the budget of 20 ms is spent; another limit" in spent
+    assert "about" not in spent
+    assert "$ " not in spent
+    document = forerun(*more, "--budget", "0.02", "--json").document
+    assert (document["first"], document["reason"]) == ([], "the budget of 20 ms is spent")
+
+
+def test_a_dry_run_shows_first_what_is_tried_again(forerun: Forerun) -> None:
+    words = ("sh -c 'test $0 != 2' {n}", "-f", "n=1..20:1", "--design", "grid", "--warmup", "0")
+    forerun("measure", *words, "--retries", "0", "-o", "runs.db", "--where", "n < 4")
+    again = forerun("measure", *words, "-o", "runs.db", "--retry-failed", "--dry-run", "--json")
+    assert again.document["first"][0]["point"] == {"n": 2}
+    assert len(again.document["first"]) == 5
+
+
 def test_dry_run(forerun: Forerun) -> None:
     done = forerun("measure", *SLEEP, "-o", "runs.db", "--dry-run")
     assert done.code == 0
@@ -128,8 +194,8 @@ def test_a_marker_takes_the_time_from_the_output(forerun: Forerun) -> None:
 
 
 def test_a_program_that_always_fails(forerun: Forerun) -> None:
-    words = ("sh -c 'echo no luck; exit 3' {n}", "-f", "n=1..20", "--design", "grid")
-    done = forerun("measure", *words, "-o", "runs.db", "--warmup", "0")
+    words = ("sh -c 'echo no luck; exit 3' {n}", "-f", "n=1..20:1", "--design", "grid")
+    done = forerun("measure", *words, "-o", "runs.db", "--warmup", "0", "--retries", "0")
     assert done.code == 2
     assert "0 runs made, 10 failed" in done.out
     assert "exit code 3: no luck" in done.out

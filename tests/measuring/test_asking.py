@@ -27,8 +27,69 @@ def test_a_study_goes_on_as_it_was_asked_for_before(asked: Asked) -> None:
     program = again.programs[""]
     assert (program.timeout, program.directory) == (30, Path.cwd())
     more = campaign_of(Asked(asked.study, settings=Settings(repeats=2, timeout=60.0)))
+    assert more.programs[""].timeout == 60
     assert more.run().made == 2
-    assert campaign_of(Asked(asked.study)).programs[""].timeout == 60
+    after = campaign_of(Asked(asked.study))  # what was said to go on held for that time alone
+    assert (after.programs[""].timeout, after.design.total) == (30, 2)
+
+
+def test_a_command_that_is_given_again_says_everything(asked: Asked) -> None:
+    first = Settings(
+        design="grid",
+        where=("turn == 1",),
+        retry_failed=True,
+        warmup=0,
+        timeout=30.0,
+        cleanup="true",
+    )
+    campaign_of(Asked(asked.study, SPACE, COMMAND, first)).run()
+    again = campaign_of(Asked(asked.study, SPACE, COMMAND, Settings(design="grid")))
+    assert (again.design.total, again.retry_failed, again.warmup) == (4, False, 1)
+    assert (again.programs[""].timeout, again.programs[""].cleanup) == (None, None)
+    after = campaign_of(Asked(asked.study))  # and that is what is gone on with
+    assert (after.design.total, after.programs[""].timeout) == (4, None)
+    usual = campaign_of(Asked(asked.study, SPACE, COMMAND))
+    assert (usual.limits.target_error, usual.limits.runs) == (0.1, 60)
+
+
+def test_a_widened_study_goes_on_with_the_values_that_were_last_asked_for(asked: Asked) -> None:
+    def network(pause: float, macs: int) -> Space:
+        return Space(
+            [
+                Factor("turn", values=(2, 1)),
+                Factor("pause", values=(pause,)),
+                Factor("macs", "numeric", "intrinsic", values=(macs,)),
+            ]
+        )
+
+    campaign_of(Asked(asked.study, network(0.02, 2000), COMMAND, GRID)).run()
+    campaign_of(Asked(asked.study, network(0.01, 1000), COMMAND, GRID))
+    on = campaign_of(Asked(asked.study))
+    assert on.space == network(0.01, 1000)  # in the order in which they were given
+    assert on.run().made == 2
+    more = campaign_of(Asked(asked.study, Space([Factor("turn", values=(1, 2, 3))])))
+    assert [point["macs"] for point in more.space.grid()] == [1000] * 3
+    assert more.run().made == 1
+    assert campaign_of(Asked(asked.study)).space == network(0.01, 1000)
+    assert campaign_of(Asked(asked.study, None, COMMAND)).space == network(0.01, 1000)
+
+
+def test_of_several_commands_those_last_asked_for_go_on(asked: Asked) -> None:
+    for name in ("one", "two"):
+        campaign_of(Asked(asked.study, SPACE, {name: COMMAND[""]}, GRID))
+    on = campaign_of(Asked(asked.study))
+    assert list(on.programs) == ["two"]
+    assert on.space["variant"].values == ("two",)
+
+
+@pytest.mark.parametrize("kept", [{"pause": [9]}, {"pause": []}, {"pause": 0.01}, {"x": [1]}])
+def test_kept_values_that_the_study_does_not_have_are_refused(
+    asked: Asked, kept: dict[str, object]
+) -> None:
+    campaign_of(asked)
+    Study.open(asked.study).set_note("values", kept)
+    with pytest.raises(InputError, match="kept values: factor"):
+        campaign_of(Asked(asked.study))
 
 
 def test_going_on_with_other_values_needs_no_more_than_those(asked: Asked) -> None:
@@ -56,7 +117,7 @@ def test_several_commands_are_levels_of_the_variant(asked: Asked) -> None:
         ({"": "sleep {pause} {turn} {batch}"}, GRID, "the hole {batch}"),
         ({"": "no-such-program {pause} {turn}"}, GRID, "no-such-program"),
         (COMMAND, Settings(where=("pauze > 1",)), "one of pause, turn"),
-        (COMMAND, Settings(design="grid", where=("pause > 1",)), "no point"),
+        (COMMAND, Settings(design="grid", where=("pause > 1",)), "where: found pause > 1"),
         (COMMAND, Settings(where=("pause > 1",)), "where: found pause > 1"),
         (COMMAND, Settings(prepare="no-such-program"), "no-such-program"),
         (COMMAND, Settings(directory=Path("nowhere")), "nowhere"),
@@ -73,19 +134,27 @@ def test_what_cannot_be_measured_leaves_no_study(
 
 
 def test_a_rehearsal_changes_nothing(asked: Asked) -> None:
-    with rehearsed(asked) as campaign:
+    with rehearsed(asked) as (campaign, _):
         assert campaign.design.total == 4
     assert not asked.study.exists()
     campaign_of(asked).run()
     before = asked.study.read_bytes()
     wider = Space([Factor("pause", values=(0.01, 0.03)), Factor("turn", values=(1, 2))])
-    with rehearsed(Asked(asked.study, wider, None, GRID)) as campaign:
+    with rehearsed(Asked(asked.study, wider, None, GRID)) as (campaign, rehearsal):
         assert len(campaign.study.runs()) == 4
-        assert len(campaign.design.next(campaign.study.runs(), [], 9)) == 2
+        assert campaign.run().made == 0
+        assert [task.point["pause"] for task in rehearsal.tasks] == [0.03, 0.03]
     assert asked.study.read_bytes() == before
-    with pytest.raises(InputError) as raised, rehearsed(Asked(asked.study, None, {"": "true"})):
+    another = Asked(asked.study, None, {"": "sleep {pause}{turn}"})
+    with pytest.raises(InputError) as raised, rehearsed(another):
         pass
     assert str(raised.value).startswith(str(asked.study))
+
+
+def test_to_go_on_with_a_constraint_that_allows_nothing_is_refused(asked: Asked) -> None:
+    campaign_of(asked)
+    with pytest.raises(InputError, match="where: found turn > 9, expected a point that it allows"):
+        campaign_of(Asked(asked.study, settings=Settings(where=("turn > 9",))))
 
 
 def test_commands_of_others_need_trust(

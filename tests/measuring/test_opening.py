@@ -1,9 +1,10 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from forerun.errors import FactorError, InputError, StudyError
+from forerun.errors import FactorError, ForerunWarning, InputError, StudyError
 from forerun.factors import Factor, Point, Space
 from forerun.measuring.lock import locked
 from forerun.measuring.opening import open_study
@@ -99,16 +100,68 @@ def test_a_command_keeps_its_text_once_it_went_well(tmp_path: Path) -> None:
     [
         ({"marker": "loss"}, "command, marker: found loss, expected as before: none"),
         ({"shell": True}, "command, shell: found True, expected as before: False"),
+        ({"prepare": "sync"}, "command, prepare: found sync, expected as before: none"),
+        (
+            {"environment": {"OMP_NUM_THREADS": "4"}},
+            "command, environment: found OMP_NUM_THREADS=4, expected as before: none",
+        ),
     ],
 )
 def test_what_changes_the_meaning_of_times_must_stay(
-    tmp_path: Path, changed: dict[str, str], message: str
+    tmp_path: Path, changed: dict[str, Any], message: str
 ) -> None:
-    study = open_study(tmp_path / "a.db", SPACE, ECHO).study
+    other = {"": Program.parse("echo {n} {net}", **changed)}
+    study = open_study(tmp_path / "a.db", SPACE, other).study
+    study.add(Run(Point({"n": 1, "net": "a"}), status="failed"))
+    open_study(tmp_path / "a.db", SPACE, ECHO)  # no time has a meaning yet
     study.add(Run(Point({"n": 1, "net": "a"}), {"seconds": 1.0}))
     open_study(tmp_path / "a.db", SPACE, {"": Program.parse("echo {n} {net}", timeout=9.0)})
     with pytest.raises(StudyError, match=message):
-        open_study(tmp_path / "a.db", SPACE, {"": Program.parse("echo {n} {net}", **changed)})  # type: ignore[arg-type]
+        open_study(tmp_path / "a.db", SPACE, other)
+    with pytest.raises(StudyError, match=message):
+        open_study(tmp_path / "a.db", SPACE, other, once=True)
+
+
+def test_what_is_refused_adds_nothing(tmp_path: Path) -> None:
+    study = open_study(tmp_path / "a.db", SPACE, {"a": ECHO[""]}).study
+    study.add(Run(Point({"n": 1, "net": "a"}), {"seconds": 1.0}, variant="a"))
+    both = {"b": ECHO[""], "a": Program.parse("echo {n} {net}", marker="loss")}
+    with pytest.raises(StudyError, match="command a, marker"):
+        open_study(tmp_path / "a.db", SPACE, both)
+    assert list(study.commands) == ["a"]
+
+
+def test_what_may_change_can_hold_for_once(tmp_path: Path) -> None:
+    def timeout(seconds: float) -> dict[str, Program]:
+        return {"": Program.parse("echo {n} {net}", timeout=seconds)}
+
+    open_study(tmp_path / "a.db", SPACE, timeout(1.0))
+    opened = open_study(tmp_path / "a.db", SPACE, timeout(2.0), once=True)
+    assert opened.programs[""].timeout == 2
+    assert open_study(tmp_path / "a.db").programs[""].timeout == 1
+    open_study(tmp_path / "a.db", SPACE, timeout(3.0))
+    assert open_study(tmp_path / "a.db").programs[""].timeout == 3
+
+
+def test_another_directory_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def there(directory: str) -> dict[str, Program]:
+        return {"": Program.parse("echo {n} {net}", directory=tmp_path / directory)}
+
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    open_study(tmp_path / "a.db", SPACE, there("one"))
+    study = open_study(tmp_path / "a.db", SPACE, there("two")).study  # nothing has run yet
+    study.add(Run(Point({"n": 1, "net": "a"}), {"seconds": 1.0}))
+    open_study(tmp_path / "a.db", SPACE, there("one/../two"))
+    with pytest.warns(ForerunWarning) as told:
+        open_study(tmp_path / "a.db", SPACE, there("one"), once=True)
+    (line,) = (str(one.message) for one in told)
+    assert line.startswith(
+        f"command: runs in {tmp_path}/one, its earlier runs in {tmp_path}/one/../two: "
+    )
+    monkeypatch.chdir(tmp_path / "one")
+    with pytest.warns(ForerunWarning, match="command: runs in"):
+        open_study(tmp_path / "a.db", SPACE, ECHO)
 
 
 def test_the_commands_of_somebody_else_need_trust(

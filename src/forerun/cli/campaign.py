@@ -15,8 +15,7 @@ from forerun.quantities import percent, seconds
 if TYPE_CHECKING:
     from forerun.measuring.campaign import Campaign
     from forerun.measuring.progress import Progress, Stated, Summary
-
-_FIRST = 5  # runs that a dry run shows
+    from forerun.measuring.rehearsal import Rehearsal
 
 
 @contextmanager
@@ -71,30 +70,28 @@ def _told(now: Progress) -> list[str]:
     return [*told, *([] if now.error is None else [f"error {percent(now.error.mape)}"])]
 
 
-def first_runs(campaign: Campaign, study: Path) -> dict[str, Any]:
-    """What a campaign would do, for a dry run."""
-    from forerun.measuring.attempts import done
+def first_runs(campaign: Campaign, rehearsal: Rehearsal, study: Path) -> dict[str, Any]:
+    """What a campaign would do, for a dry run: it is started, with a runner that runs nothing."""
     from forerun.measuring.domain import MOST_LISTED, Domain
-    from forerun.measuring.remaining import Remaining
 
-    runs = campaign.study.runs()
-    domain = Domain(campaign.space, campaign.allowed)
-    remaining = Remaining(campaign.design, campaign.limits, runs, ())
-    expected = remaining.expected
-    more = expected is None or expected > done(runs)
-    chosen = campaign.design.next(runs, [], _FIRST) if more else []
+    told: list[Progress] = []
+    summary = campaign.run(told.append)
+    if summary.ended == "interrupted" and not rehearsal.tasks:
+        raise KeyboardInterrupt
+    domain, now = Domain(campaign.space, campaign.allowed), told[0]
     return {
         "study": str(study),
         "points": len(domain.every()) if domain.size <= MOST_LISTED else domain.size,
-        "runs": done(runs),
-        "expected": expected,
-        "seconds_left": remaining.seconds(campaign.runner.slots) if done(runs) else None,
+        "runs": now.done,
+        "expected": now.expected,
+        "seconds_left": rehearsal.seconds_left(now) if now.done and rehearsal.tasks else None,
         "budget_seconds": campaign.limits.budget_seconds,
         "first": [
             {"point": dict(task.point), "command": list(task.command.words)}
-            for task in (campaign.task(one, 0) for one in chosen)
+            for task in rehearsal.tasks
             if task.command is not None
         ],
+        "reason": None if rehearsal.tasks else summary.reason,
     }
 
 
@@ -102,7 +99,7 @@ def print_first_runs(document: dict[str, Any]) -> None:
     """The dry run for a person."""
     to = results()
     told = [counted(document["points"], "point") + " to choose from"]
-    told += [f"{document['runs']} runs there"] if document["runs"] else []
+    told += [f"{counted(document['runs'], 'run')} there"] if document["runs"] else []
     if document["expected"] is not None:
         told.append(f"up to {counted(document['expected'], 'run')} in all")
     if document["seconds_left"] is not None:
@@ -112,8 +109,9 @@ def print_first_runs(document: dict[str, Any]) -> None:
     to.print(f"{shown(document['study'])}: {', '.join(told)}", soft_wrap=True)
     for one in document["first"]:
         to.print(f"$ {shown(shlex.join(one['command']))}", style="bold cyan", soft_wrap=True)
-    if not document["first"]:
-        to.print("nothing is missing: give another limit, such as --runs, to go on")
+    if document["reason"] is not None:
+        hint = "another limit, such as --runs, goes on"
+        to.print(f"nothing is missing: {shown(document['reason'])}; {hint}", soft_wrap=True)
 
 
 def outcome(campaign: Campaign, summary: Summary) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forerun.cli.common import BAD_INPUT, INTERRUPTED, Json, note, pairs, print_json
+from forerun.cli.common import BAD_INPUT, INTERRUPTED, Json, note, pairs, print_json, working
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,7 +119,11 @@ def measure(
     ] = None,
     budget: Annotated[
         str | None,
-        _option(_WHEN, "SECONDS", "Stop when all runs together took this: 600, 10min, 2h."),
+        _option(
+            _WHEN,
+            "SECONDS",
+            "Stop when the timed runs together took this (600, 10min, 2h); the last is finished.",
+        ),
     ] = None,
     timeout: Annotated[
         str | None, _option(_RUNS, "SECONDS", "End a run that takes longer: 600, 10min, 2h.")
@@ -204,8 +208,8 @@ def run(asked: Asked, dry_run: bool, json: bool) -> None:
     from forerun.measuring.asking import campaign_of, rehearsed
 
     if dry_run:
-        with rehearsed(asked) as rehearsal:
-            first = shown.first_runs(rehearsal, asked.study)
+        with rehearsed(asked) as (campaign, rehearsal), working("choosing the first runs"):
+            first = shown.first_runs(campaign, rehearsal, asked.study)
         if json:
             print_json(first)
         else:

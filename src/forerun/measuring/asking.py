@@ -2,6 +2,9 @@
 
 By flags, by a study file, or by the name of a study that exists and is to go on: all come down to
 one `Asked`. Whatever is wrong with it is found before a study is made or changed.
+
+A command or a study file says everything, and the study keeps it: nothing of before is added. The
+name of a study stands for what was said last; what is said besides holds for that time alone.
 """
 
 from __future__ import annotations
@@ -14,17 +17,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forerun._rows import with_variants
-from forerun.errors import FactorError, InputError
-from forerun.factors import VARIANT, Space
+from forerun.errors import FactorError, InputError, StudyError
+from forerun.factors import VARIANT, Space, Value
 from forerun.measuring.campaign import Campaign
+from forerun.measuring.domain import Domain
 from forerun.measuring.opening import open_study
 from forerun.measuring.outputs import output_directory
 from forerun.measuring.program import Program
-from forerun.measuring.runner import LocalRunner
+from forerun.measuring.rehearsal import Rehearsal
+from forerun.measuring.runner import LocalRunner, Runner
 from forerun.measuring.settings import Settings, validated
 from forerun.study import Study
 
 _NOTE = "measure"  # of a study, under which its settings are kept
+_VALUES = "values"  # and the values that its factors were last asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +44,22 @@ class Asked:
     trust: bool = False
 
 
-def campaign_of(asked: Asked) -> Campaign:
-    """The campaign, ready to run; the study is made or opened."""
-    settings = _settings(asked)
-    programs = _programs(asked, settings)
-    if asked.commands is None and asked.space is not None:
-        asked = replace(asked, space=_values_for(Study.open(asked.study).space, asked.space))
-    _check_design(asked, settings, programs)
-    opened = open_study(asked.study, asked.space, programs, trust=asked.trust)
+def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
+    """The campaign, ready to run, by processes of this machine; the study is made or opened."""
+    settings, is_said = _settings(asked), asked.commands is not None
+    programs, space = _programs(asked, settings), _space(asked)
+    _check_design(space, settings, programs)
+    opened = open_study(asked.study, space, programs, trust=asked.trust, once=not is_said)
     for program in opened.programs.values():
         program.check_installed(opened.space)
-    if asked.commands is not None:  # what is only said to go on holds for this time alone
+    if is_said:
         opened.study.set_note(_NOTE, settings.kept())
+        opened.study.set_note(_VALUES, _values_of(opened.space))
     return Campaign(
         opened.study,
         opened.programs,
         settings.design_for(opened.space),
-        LocalRunner(settings.slots or 1, output_directory(opened.study.path)),
+        runner or LocalRunner(settings.slots or 1, output_directory(opened.study.path)),
         settings.limits(),
         space=opened.space,
         allowed=settings.constraints(opened.space),
@@ -66,10 +71,10 @@ def campaign_of(asked: Asked) -> Campaign:
 
 
 @contextmanager
-def rehearsed(asked: Asked) -> Iterator[Campaign]:
+def rehearsed(asked: Asked) -> Iterator[tuple[Campaign, Rehearsal]]:
     """As `campaign_of`, on a copy of the study that is gone afterwards: nothing changes.
 
-    Nothing will be run either, so there is nothing to trust.
+    Nothing will be run either, so there is nothing to trust: the runner is the rehearsal's.
     """
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory) / asked.study.name
@@ -77,14 +82,15 @@ def rehearsed(asked: Asked) -> Iterator[Campaign]:
             Study.open(asked.study)  # a study, whole and of a known version
             shutil.copyfile(asked.study, copy)
         try:
-            yield campaign_of(replace(asked, study=copy, trust=True))
+            rehearsal = Rehearsal(_settings(asked).slots or 1)
+            yield campaign_of(replace(asked, study=copy, trust=True), rehearsal), rehearsal
         except InputError as error:
             raise type(error)(str(error).replace(str(copy), str(asked.study))) from error
 
 
 def _settings(asked: Asked) -> Settings:
-    """What is said now, over what the study was measured with before."""
-    if not asked.study.exists():
+    """What is said now; to go on with a study, over what it was last measured with."""
+    if asked.commands is not None or not asked.study.exists():
         return asked.settings
     study = Study.open(asked.study)
     where = f"{asked.study}, kept settings: "
@@ -95,10 +101,45 @@ def _programs(asked: Asked, settings: Settings) -> dict[str, Program]:
     """The commands that were given, or those of the study, which this user must have made."""
     if asked.commands is not None:
         return {name: settings.program(text) for name, text in asked.commands.items()}
-    known = open_study(asked.study, trust=asked.trust).programs
-    if not known:
+    opened = open_study(asked.study, trust=asked.trust)
+    if not opened.programs:
         raise InputError(str(asked.study), "a study without a command", "one: forerun measure '…'")
-    return {name: asked.settings.onto(program) for name, program in known.items()}
+    last = _last_asked(opened.study)
+    wanted = last[VARIANT].values if VARIANT in last else tuple(opened.programs)
+    return {
+        name: asked.settings.onto(program)
+        for name, program in opened.programs.items()
+        if name in wanted
+    }
+
+
+def _space(asked: Asked) -> Space | None:
+    """The factors that were given, or those of the study with the values that are given."""
+    is_whole = asked.commands is not None and asked.space is not None
+    if is_whole or not asked.study.exists():
+        return asked.space
+    return _values_for(_last_asked(Study.open(asked.study)), asked.space or Space())
+
+
+def _last_asked(study: Study) -> Space:
+    """The study's factors with the values that were last asked for: it may have many more.
+
+    No other than its own, for those are what its owner has seen and trusts.
+    """
+    known, kept = study.space, study.note(_VALUES) or {}
+    for name, values in kept.items():
+        own = known[name].values if name in known else ()
+        if not isinstance(values, list) or not values or any(one not in own for one in values):
+            where = f"{study.path}, kept values: factor {name}"
+            raise StudyError(where, values, "some of those that the study has")
+    return Space(
+        replace(known[name], values=tuple(kept.get(name, known[name].values)))
+        for name in dict.fromkeys([*kept, *known])
+    )
+
+
+def _values_of(space: Space) -> dict[str, list[Value]]:
+    return {name: list(factor.values) for name, factor in space.items() if factor.values}
 
 
 def _values_for(known: Space, given: Space) -> Space:
@@ -114,11 +155,13 @@ def _values_for(known: Space, given: Space) -> Space:
     )
 
 
-def _check_design(asked: Asked, settings: Settings, programs: Mapping[str, Program]) -> None:
+def _check_design(space: Space | None, settings: Settings, programs: Mapping[str, Program]) -> None:
     """InputError unless the design can choose a point, before there is a study for it."""
-    if asked.space is not None:
-        space = with_variants(asked.space, programs)
-        for program in programs.values():
-            program.check(space)
-        if not settings.design_for(space).next([], [], 1):
-            raise InputError("where", " and ".join(settings.where or ()), "a point that it allows")
+    if space is None:
+        return
+    space = with_variants(space, programs)
+    for program in programs.values():
+        program.check(space)
+    if settings.where and not Domain(space, settings.constraints(space)).draw(1, 0):
+        raise InputError("where", " and ".join(settings.where), "a point that it allows")
+    settings.design_for(space).next([], [], 1)

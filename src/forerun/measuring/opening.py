@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from forerun.errors import FactorError, StudyError
+from forerun.errors import FactorError, ForerunWarning, StudyError
 from forerun.factors import VARIANT, Factor, Space, Value
 from forerun.measuring.lock import locked
-from forerun.measuring.program import Program, keep_programs, programs_in
+from forerun.measuring.program import Program, keep_programs, label, programs_in, timed
 from forerun.measuring.trust import made_here, seal
 from forerun.study import Study
 
@@ -30,11 +31,13 @@ def open_study(
     programs: Mapping[str, Program] | None = None,
     *,
     trust: bool = False,
+    once: bool = False,
 ) -> Opened:
     """The study at this path, made if there is none, for these factors and programs.
 
     Values and programs that it lacks are added. What is not given (None) is the study's own. A
-    program that is the study's own is only run if this user made it, or with `trust`.
+    program that is the study's own is only run if this user made it, or with `trust`. With `once`
+    what may change around a known program, such as its time-out, holds for this time alone.
     """
     path = Path(path)
     is_new = not path.exists()
@@ -51,7 +54,8 @@ def open_study(
             programs = _trusted(study, ours)
         if space is not None:
             widen(study, space)
-        keep_programs(study, programs)
+        _warn_of_directories(study, programs)
+        keep_programs(study, programs, for_later=not once)
         if ours:
             seal(study)
     return Opened(study, _chosen_from(study, space, programs), dict(programs))
@@ -104,6 +108,21 @@ def _chosen_from(study: Study, space: Space | None, programs: Mapping[str, Progr
         return Space(factors)
     levels = tuple(programs) or known[VARIANT].values
     return Space([*factors, replace(known[VARIANT], values=levels)])
+
+
+def _warn_of_directories(study: Study, programs: Mapping[str, Program]) -> None:
+    """Say where programs whose times the study has run elsewhere than before."""
+    known = programs_in(study)
+    for name, program in programs.items():
+        before = known[name].directory if name in known else None
+        now = program.directory or Path()
+        if before is not None and before.resolve() != now.resolve() and name in timed(study):
+            warnings.warn(
+                f"{label(name)}: runs in {now.absolute()}, its earlier runs in {before}: "
+                "if another program lies there, its times belong into another study",
+                ForerunWarning,
+                stacklevel=3,
+            )
 
 
 def _trusted(study: Study, is_ours: bool) -> dict[str, Program]:

@@ -16,6 +16,9 @@ from forerun.study import Study
 
 NOTE = "programs"  # of a study, under which everything but the commands' texts is kept
 
+_MUST_STAY = ("shell", "marker", "prepare", "environment")  # or times would mean something else
+_MAY_CHANGE = ("cleanup", "directory", "timeout")
+
 
 @dataclass(frozen=True)
 class Program:
@@ -127,27 +130,50 @@ def programs_in(study: Study) -> dict[str, Program]:
                 text, directory=None if directory is None else Path(directory), **kept
             )
         except (InputError, TypeError, AttributeError, ValueError) as error:
-            where = f"{study.path}, command {name}".rstrip()
+            where = f"{study.path}, {label(name)}"
             raise StudyError(where, f"a damaged description ({error})", "one by forerun") from error
     return found
 
 
-def keep_programs(study: Study, programs: Mapping[str, Program]) -> None:
-    """Add programs to a study; StudyError if one that it has by that name is another."""
+def keep_programs(
+    study: Study, programs: Mapping[str, Program], *, for_later: bool = False
+) -> None:
+    """Add programs to a study; StudyError if one that it has by that name is another.
+
+    A clean-up, a directory or a time-out that the study has otherwise holds for this time alone,
+    unless they are kept `for_later` too.
+    """
+    before, after = study.note(NOTE) or {}, {}
+    for name, program in programs.items():
+        known, now = before.get(name, {}), program.to_dict()
+        _check_same(study, name, known, now)
+        as_before = {one: known[one] for one in _MAY_CHANGE if one in known}
+        after[name] = now if for_later else now | as_before
     for name, program in programs.items():
         study.add_command(name, program.template.text)
-    before = study.note(NOTE) or {}
-    for name, program in programs.items():
-        _check_same(study, name, before.get(name, {}), program.to_dict())
-    after = before | {name: program.to_dict() for name, program in programs.items()}
-    if after != before:
-        study.set_note(NOTE, after)
+    if before | after != before:
+        study.set_note(NOTE, before | after)
+
+
+def label(name: str) -> str:
+    """What a command is called: `command eager`, or only `command` where it has no name."""
+    return f"command {name}".strip()
+
+
+def timed(study: Study) -> set[str]:
+    """The names of the commands of which a run has ended well."""
+    return {run.variant for run in study.runs("ok")}
 
 
 def _check_same(study: Study, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """What changes the meaning of the times must stay; a time-out or a directory may change."""
-    for setting in ("shell", "marker"):
-        if setting in before and before[setting] != now[setting]:
-            where = f"{study.path}, {' '.join(('command', name)).strip()}, {setting}"
-            found, expected = (str(one[setting]) or "none" for one in (now, before))
-            raise StudyError(where, found, f"as before: {expected}")
+    """What changes the meaning of the times must stay as soon as there are any."""
+    for setting in _MUST_STAY:
+        if before.get(setting, now[setting]) != now[setting] and name in timed(study):
+            where = f"{study.path}, {label(name)}, {setting}"
+            raise StudyError(where, _words(now[setting]), f"as before: {_words(before[setting])}")
+
+
+def _words(setting: object) -> str:
+    if isinstance(setting, Mapping):
+        setting = ", ".join(f"{name}={value}" for name, value in setting.items())
+    return str(setting) or "none"
