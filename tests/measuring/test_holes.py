@@ -82,16 +82,16 @@ def test_a_text_that_is_no_command_is_refused(text: str, message: str) -> None:
 
 
 def test_every_hole_is_a_factor_and_every_factor_has_a_hole() -> None:
-    Template.parse("x {batch} {rate} {name}").check(SPACE)
+    check_holes([Template.parse("x {batch} {rate} {name}")], SPACE)
     with pytest.raises(InputError, match=r"the hole {bach}, expected a factor \(batch, rate, name"):
-        Template.parse("x {bach} {rate} {name}").check(SPACE)
+        check_holes([Template.parse("x {bach} {rate} {name}")], SPACE)
     with pytest.raises(InputError, match=r"factor rate: found no hole, expected a hole {rate} in"):
-        Template.parse("x {batch} {name}").check(SPACE)
+        check_holes([Template.parse("x {batch} {name}")], SPACE)
 
 
 def test_the_factor_variant_needs_no_hole() -> None:
     space = Space([Factor("variant", "categorical", values=("a", "b"))])
-    Template.parse("x").check(space)
+    check_holes([Template.parse("x")], space)
 
 
 def test_a_hole_may_be_in_any_of_a_programs_texts() -> None:
@@ -156,7 +156,7 @@ def test_a_script_for_a_shell_without_the_option_takes_harmless_values_only() ->
 
 def test_values_that_do_not_fit_are_found_before_the_first_run() -> None:
     with pytest.raises(InputError, match="found leaky relu, expected a value that a shell reads"):
-        Template.parse('x {batch} {rate} "{name}"', shell=True).check(SPACE)
+        check_holes([Template.parse('x {batch} {rate} "{name}"', shell=True)], SPACE)
 
 
 def test_a_shells_variable_is_no_hole() -> None:
@@ -169,7 +169,7 @@ def test_a_shells_variable_is_no_hole() -> None:
 def test_an_intrinsic_factor_of_one_value_describes_the_program() -> None:
     macs = Factor("macs", scope="intrinsic", values=(416_520,))
     template = Template.parse("train {batch}")
-    template.check(Space([Factor("batch", values=(16, 32)), macs]))
+    check_holes([template], Space([Factor("batch", values=(16, 32)), macs]))
     for other in (replace(macs, values=(1, 2)), replace(macs, scope="extrinsic")):
         with pytest.raises(InputError, match="factor macs: found no hole"):
-            template.check(Space([Factor("batch", values=(16, 32)), other]))
+            check_holes([template], Space([Factor("batch", values=(16, 32)), other]))

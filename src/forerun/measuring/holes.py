@@ -71,10 +71,6 @@ class Template:
         filled = tuple("".join(self._filled(part, point) for part in word) for word in self._words)
         return ("/bin/sh", "-c", *filled) if self.shell else filled
 
-    def check(self, space: Space) -> None:
-        """InputError unless every hole is a factor, and every factor has a hole it can go into."""
-        check_holes([self], space)
-
     def _filled(self, part: str | Hole, point: Mapping[str, Value]) -> str:
         if isinstance(part, str):
             return part
