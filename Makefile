@@ -14,14 +14,14 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test system programs lint format bench data docs clean
+.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive timing data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
 
 setup: $(VENV)/.for-development  ## set up .venv for development
 
-demo: $(VENV)/.for-use  ## set up, and go the whole way on runs that come with forerun
+demo: $(VENV)/.for-use  ## set up, time a real training here, and predict a run that was not made
 	$(BIN)/forerun demo
 
 test: lint  ## set up, lint, and run all tests
@@ -43,6 +43,18 @@ bench: data setup  ## print what the README claims: make bench DATA=directory
 	$(BIN)/python benchmarks/accuracy.py --data "$(DATA)"
 	$(BIN)/python benchmarks/fit_speed.py --data "$(DATA)"
 	$(BIN)/python benchmarks/default_model.py
+
+frameworks: setup  ## print what the measured runs of three frameworks show, with figures for docs/
+	$(BIN)/python benchmarks/frameworks.py table --runs benchmarks/measured --figures docs/figures --cache .frameworks.json
+
+scaling: setup  ## print what runs on up to 4 hosts say of 8, with figures for docs/
+	$(BIN)/python benchmarks/scaling.py table --runs benchmarks/measured --figures docs/figures
+
+adaptive: setup  ## replay measuring by several designs on the measured runs
+	$(BIN)/python benchmarks/adaptive.py benchmarks/measured/lenet-*.csv --cache .adaptive.json
+
+timing: setup programs  ## time commands beside hyperfine, on an idle machine
+	$(BIN)/python benchmarks/timing.py
 
 data:
 	@test -n "$(DATA)" || { echo "make bench needs DATA=, the directory that holds the benchmarks' tables" >&2; exit 2; }

@@ -7,21 +7,23 @@ known. Every answer is kept in a cache as it is found: a second start goes on fr
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache as cache_result
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from kept import Kept, sources
 from lenet_points import SPACE
 from lenet_splits import FACTORS, Array, Cut, first_runs, splits
 from peers import PEERS, predict
 
-import forerun
 from forerun import PerformanceModel
 
 DEFAULT, GENERIC, FORMULA = "forerun", "published expression", "forerun, formula alone"
@@ -32,38 +34,51 @@ FEW = 5  # runs of the framework that is new
 ALONE = (5, 10, 15, 20, 30, 40, 50, 60, 70)  # runs of it without the others
 
 Tables = dict[str, pd.DataFrame]
+Key = tuple[object, ...]
+Track = Callable[..., Any]  # items, what is done with them, and how many there are
 
 
-@dataclass
 class Cache:
-    """Errors found so far, in a JSON file or in memory only."""
+    """Errors found so far: ours by exactly this code and these runs, peers' by these runs."""
 
-    path: Path | None
-    label: str  # of this version of forerun and exactly these runs
-    known: dict[str, float] = field(default_factory=dict)
+    def __init__(self, path: Path | None, tables: Tables) -> None:
+        self._kept, self._runs, self._code = Kept(path), _digest(tables), sources("modelling")
 
-    @classmethod
-    def at(cls, path: Path | None, tables: Tables) -> Cache:
-        """What an earlier start has found, if anything."""
-        known = json.loads(path.read_text()) if path is not None and path.exists() else {}
-        return cls(path, _digest(tables), known)
+    def __contains__(self, key: Key) -> bool:
+        return self._name(key) in self._kept
 
-    def get(self, key: Sequence[object], find: Callable[[], float]) -> float:
-        """The error under this key, found now if it is not known."""
-        name = "/".join(map(str, (self.label, *key)))
-        if name not in self.known:
-            self.known[name] = find()
-            if self.path is not None:
-                whole = self.path.with_name(f".{self.path.name}")
-                whole.write_text(json.dumps(self.known, indent=0))
-                whole.replace(self.path)
-        return self.known[name]
+    def __getitem__(self, key: Key) -> float:
+        return float(self._kept[self._name(key)])
+
+    def put(self, found: Mapping[Key, float]) -> None:
+        """Keep these too."""
+        self._kept.put({self._name(key): error for key, error in found.items()})
+
+    def _name(self, key: Key) -> str:
+        code = "" if key[-1] in PEERS else self._code
+        return "/".join(map(str, (self._runs, code, *key)))
+
+
+@dataclass(frozen=True)
+class Job:
+    """Errors that are found together, for they share a fit."""
+
+    keys: Sequence[Key]
+    find: Callable[[Sequence[Key]], list[float]]  # the errors of some of these keys
+
+
+def fill(cache: Cache, jobs: Sequence[Job], track: Track, words: str) -> None:
+    """Find what the cache does not know, on all processors."""
+    asked = [(job, [key for key in job.keys if key not in cache]) for job in jobs]
+    with ProcessPoolExecutor() as pool:
+        found = {pool.submit(job.find, keys): keys for job, keys in asked if keys}
+        for future in track(as_completed(found), words, len(found)):
+            cache.put(dict(zip(found[future], future.result(), strict=True)))
 
 
 def _digest(tables: Tables) -> str:
     parts = [pd.util.hash_pandas_object(runs).to_numpy().tobytes() for runs in tables.values()]
-    version = forerun.__version__.encode()
-    return hashlib.sha256(b"".join([version, *parts])).hexdigest()[:16]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def model(extra: Sequence[str] = (), **settings: Any) -> PerformanceModel:
@@ -71,11 +86,6 @@ def model(extra: Sequence[str] = (), **settings: Any) -> PerformanceModel:
     return PerformanceModel(
         intrinsic=list(SPACE.intrinsic), extrinsic=[*SPACE.extrinsic, *extra], **settings
     )
-
-
-def error_of(method: str, cut: Cut, fitted: Callable[[], PerformanceModel]) -> float:
-    """The error of one method on a cut of one framework; `fitted` gives the default model."""
-    return cut.error(guess(method, cut, fitted))
 
 
 def guess(method: str, cut: Cut, fitted: Callable[[], PerformanceModel]) -> Array:
@@ -90,19 +100,23 @@ def guess(method: str, cut: Cut, fitted: Callable[[], PerformanceModel]) -> Arra
     return predict(method, learn, seconds, unseen)
 
 
-def by_method(
-    tables: Tables, cache: Cache, track: Callable[..., Any], count: int = SPLITS
-) -> pd.DataFrame:
+def by_method(tables: Tables, cache: Cache, track: Track, count: int = SPLITS) -> pd.DataFrame:
     """A row for each framework, method and split: the error in per cent."""
-    rows = []
-    for seed in track(range(count), "frameworks alone"):
-        for framework, cut in splits(tables, seed).items():
-            fitted = functools.cache(functools.partial(fit_one, cut))
-            for method in METHODS:
-                find = functools.partial(error_of, method, cut, fitted)
-                error = cache.get(("alone", framework, seed, method), find)
-                rows.append((framework, method, seed, error))
+    jobs = [
+        Job([("alone", framework, seed, method) for method in METHODS], partial(errors_alone, cut))
+        for seed in range(count)
+        for framework, cut in splits(tables, seed).items()
+    ]
+    fill(cache, jobs, track, "frameworks alone")
+    rows = [(key[1], key[3], key[2], cache[key]) for job in jobs for key in job.keys]
     return pd.DataFrame(rows, columns=["framework", "method", "split", "error"])
+
+
+def errors_alone(cut: Cut, keys: Sequence[Key]) -> list[float]:
+    """The errors of some methods on a cut of one framework."""
+    warnings.filterwarnings("ignore")
+    fitted = cache_result(partial(fit_one, cut))
+    return [cut.error(guess(str(key[-1]), cut, fitted)) for key in keys]
 
 
 def fit_one(cut: Cut) -> PerformanceModel:
@@ -111,26 +125,24 @@ def fit_one(cut: Cut) -> PerformanceModel:
     return model().fit(learn, seconds)
 
 
-def pooled(
-    tables: Tables, cache: Cache, track: Callable[..., Any], count: int = SPLITS
-) -> pd.DataFrame:
+def pooled(tables: Tables, cache: Cache, track: Track, count: int = SPLITS) -> pd.DataFrame:
     """One model over all frameworks, asked for each: the error on the same splits."""
-    rows = []
-    for seed in track(range(count), "one model over all"):
+    jobs = []
+    for seed in range(count):
         cuts = splits(tables, seed)
-        learn = pd.concat([cut.learn for cut in cuts.values()])
-        # one fit for all frameworks, and none if all is known
-        fitted = functools.cache(functools.partial(fit_all, learn))
-        for framework, cut in cuts.items():
-            find = functools.partial(error_of_all, cut, fitted)
-            error = cache.get(("pooled", framework, seed), find)
-            rows.append((framework, seed, error))
+        keys = [("pooled", framework, seed) for framework in cuts]
+        jobs.append(Job(keys, partial(errors_of_all, cuts)))
+    fill(cache, jobs, track, "one model over all")
+    rows = [(*key[1:], cache[key]) for job in jobs for key in job.keys]
     return pd.DataFrame(rows, columns=["framework", "split", "error"])
 
 
-def error_of_all(cut: Cut, fitted: Callable[[], PerformanceModel]) -> float:
-    """The error of one model over all frameworks on the unseen runs of one."""
-    return cut.error(fitted().predict(cut.unseen))
+def errors_of_all(cuts: dict[str, Cut], keys: Sequence[Key]) -> list[float]:
+    """The errors of one model over all frameworks on the unseen runs of some."""
+    warnings.filterwarnings("ignore")
+    fitted = fit_all(pd.concat([cut.learn for cut in cuts.values()]))
+    asked = [cuts[str(key[1])] for key in keys]
+    return [cut.error(fitted.predict(cut.unseen)) for cut in asked]
 
 
 def fit_all(learn: pd.DataFrame) -> PerformanceModel:
@@ -138,15 +150,13 @@ def fit_all(learn: pd.DataFrame) -> PerformanceModel:
     return model(["framework"]).fit(learn[[*FACTORS, "framework"]], learn["seconds"])
 
 
-def transfer(
-    tables: Tables, cache: Cache, track: Callable[..., Any], count: int = SEEDS
-) -> pd.DataFrame:
+def transfer(tables: Tables, cache: Cache, track: Track, count: int = SEEDS) -> pd.DataFrame:
     """The error with few runs of one framework and all of the others, and with n runs alone.
 
     `runs` counts the framework's own; `others` says whether the other frameworks were known.
     """
-    rows = []
-    for seed in track(range(count), "a new framework"):
+    jobs = []
+    for seed in range(count):
         for framework, cut in splits(tables, 1000 + seed).items():
             rest = [runs for name, runs in tables.items() if name != framework]
             ways = [(FEW, True), *((runs, False) for runs in ALONE)] if rest else []
@@ -155,15 +165,17 @@ def transfer(
                 if len(learn) < own:
                     continue
                 known = pd.concat([*rest, learn]) if others else learn
-                find = functools.partial(error_after, known, cut)
-                error = cache.get(("transfer", framework, seed, own, others), find)
-                rows.append((framework, seed, own, others, error))
+                key = ("transfer", framework, seed, own, others)
+                jobs.append(Job([key], partial(error_after, known, cut)))
+    fill(cache, jobs, track, "a new framework")
+    rows = [(*key[1:], cache[key]) for job in jobs for key in job.keys]
     return pd.DataFrame(rows, columns=["framework", "seed", "runs", "others", "error"])
 
 
-def error_after(known: pd.DataFrame, cut: Cut) -> float:
+def error_after(known: pd.DataFrame, cut: Cut, _: Sequence[Key]) -> list[float]:
     """The error on the unseen runs of a cut of a model that has learnt from these runs."""
-    return cut.error(fit_all(known).predict(with_known_levels(known, cut.unseen)))
+    warnings.filterwarnings("ignore")
+    return [cut.error(fit_all(known).predict(with_known_levels(known, cut.unseen)))]
 
 
 def with_known_levels(known: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:

@@ -52,10 +52,10 @@ class Results:
 def results(folder: Path, cache: Path | None) -> Results:
     """Learn everything anew, or take what the cache knows."""
     tables = read(folder)
-    known = Cache.at(cache, tables)
+    known = Cache(cache, tables)
 
-    def tracked(items: Any, words: str) -> Any:
-        return track(items, words, console=progress)
+    def tracked(items: Any, words: str, total: int) -> Any:
+        return track(items, words, total, console=progress)
 
     return Results(
         tables,

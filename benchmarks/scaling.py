@@ -28,6 +28,7 @@ def main() -> None:
     table = verbs.add_parser("table", help="print the errors on 8 workers")
     table.add_argument("--runs", type=Path, default=MEASURED, help="folder of the measured runs")
     table.add_argument("--points", action="store_true", help="every prediction too")
+    table.add_argument("--figures", type=Path, metavar="DIR", help="write the figure there")
     table.set_defaults(run=print_table)
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -64,9 +65,12 @@ def measure(arguments: argparse.Namespace) -> None:
 
 
 def print_table(arguments: argparse.Namespace) -> None:
+    import scaling_figures
     import scaling_table
 
-    scaling_table.report(arguments.runs / "scaling.csv", arguments.points)
+    results = scaling_table.report(arguments.runs / "scaling.csv", arguments.points)
+    if arguments.figures:
+        print(scaling_figures.save(results, arguments.figures), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Result:
         return min(PEERS, key=lambda name: float(self.misses(name).mean()))
 
 
-def report(path: Path, points: bool = False) -> None:
+def report(path: Path, points: bool = False) -> list[Result]:
     """Print the tables; with `points` also what was predicted and measured, run by run."""
     warnings.filterwarnings("ignore")
     runs = read(path)
@@ -101,6 +101,7 @@ def report(path: Path, points: bool = False) -> None:
         for result in results[:-1]:
             console.print(points_table(result))
             console.print(f"t = {result.text}\n", highlight=False)
+    return results
 
 
 def read(path: Path) -> pd.DataFrame:

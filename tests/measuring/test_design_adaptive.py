@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from forerun.errors import InputError
 from forerun.factors import VARIANT, Factor, Point, Space
 from forerun.measuring.adaptive import Adaptive
 from forerun.measuring.design import Chosen, design_by_name
@@ -142,14 +143,15 @@ def test_a_level_that_always_fails_is_left() -> None:
     assert sum(run.status == "failed" for run in found) <= 3
 
 
-def test_where_memory_ran_out_it_keeps_away() -> None:
+@pytest.mark.parametrize("status", ["out_of_memory", "timed_out"])
+def test_where_memory_or_time_ran_out_it_keeps_away(status: Status) -> None:
     def ends(point: Point) -> Status:
-        return "out_of_memory" if int(point["batch"]) * int(point["filters"]) > 4096 else "ok"
+        return status if int(point["batch"]) * int(point["filters"]) > 4096 else "ok"
 
     space = Space(list(SPACE.values())[:2])
     found = played(Adaptive(space, seed=1), 26, ends=ends)
     late = [run.status for run in found[10:]]
-    assert late.count("out_of_memory") <= 2
+    assert late.count(status) <= 2
 
 
 def test_only_allowed_points_come() -> None:
@@ -161,8 +163,9 @@ def test_only_allowed_points_come() -> None:
     assert all(allowed(run.point) for run in found)
 
 
-def test_a_constraint_that_allows_nothing_leaves_no_point() -> None:
-    assert Adaptive(SPACE, allowed=lambda _: False).next([], [], 1) == []
+def test_a_constraint_that_allows_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match="no point that it allows"):
+        Adaptive(SPACE, allowed=lambda _: False).next([], [], 1)
 
 
 def test_a_space_too_large_to_go_through() -> None:
@@ -190,12 +193,21 @@ def test_the_only_points_there_are_come_as_often_as_they_are_listed() -> None:
     assert Counter(run.point for run in found) == Counter([*listed, *listed[:3]])
 
 
-def test_a_small_space_is_repeated_and_then_done() -> None:
-    space = Space([Factor("batch", values=(8, 16, 32)), Factor("filters", values=(4, 8, 16))])
+@pytest.mark.parametrize("batches", [(8,), (8, 16, 32)])
+def test_a_small_space_is_repeated_and_then_done(batches: tuple[int, ...]) -> None:
+    space = Space([Factor("batch", values=batches), Factor("filters", values=(4, 8, 16))])
     found = played(Adaptive(space, seed=0), 99)
-    assert len(found) == 27
+    count = 3 * len(batches)
     assert set(Counter(run.point for run in found).values()) == {3}
-    assert [run.source for run in found[9:]] == ["measure repeat"] * 18
+    assert [run.source for run in found[count:]] == ["measure repeat"] * 2 * count
+
+
+def test_a_point_that_was_run_twice_teaches_less_than_one_run_once(runs: list[Run]) -> None:
+    once, often = runs[0].point, runs[1].point
+    twice = [run(Chosen(often, "repeat"), 100 + number) for number in range(2)]
+    listed = [*(one.point for one in runs), once, *[often] * 3]
+    design = Adaptive(SPACE, seed=0, candidates=listed)
+    assert design.next([*runs, *twice], [], 1)[0].point == once
 
 
 def test_what_a_marker_leaves_out_counts_as_cost() -> None:

@@ -76,6 +76,8 @@ class Adaptive:
             if one is None:
                 break
             found.append(one)
+        if not (found or runs or pending):
+            self.domain.some([])  # nothing is allowed
         return found
 
     def model(self, runs: Sequence[Run]) -> PerformanceModel | None:
@@ -151,12 +153,14 @@ class _Choice:
     def teaching(self) -> Point | None:
         """The point that teaches most for its cost."""
         fresh = self._hopeful(self._fresh(self._design.seed + 2))
-        points = self._of_new_level(fresh) or [*fresh, *self._repeatable]
+        again = self._repeatable if self._model is not None or not fresh else []
+        points = self._of_new_level(fresh) or [*fresh, *again]
         if not points:
             return None
         judged, table = as_table(self.judged, self._space), as_table(points, self._space)
         process = Process(self._space, judged, self._model)
-        gains = Lesson(process, as_table([*self.tried], self._space), table, judged).gains()
+        seen = as_table([*(run.point for run in self._good), *self._pending], self._space)
+        gains = Lesson(process, seen, table, judged).gains()
         worth = gains / self._seconds(process, table) ** COST
         return points[int(np.argmax(worth))]
 
@@ -192,8 +196,6 @@ class _Choice:
     @property
     def _repeatable(self) -> list[Point]:
         """Points that ran well and may run again."""
-        if self._model is None:
-            return []
         over = given_up(self._runs) | set(self._pending)
         good = dict.fromkeys(run.point for run in self._good)
         return [p for p in good if p not in over and self.tried[p] < self._design.times(p)]

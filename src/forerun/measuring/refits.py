@@ -18,6 +18,8 @@ BEGIN = 8  # good runs before the first model
 REFIT = 3  # good runs after which the model is fitted anew
 SHARE = 15  # or this part of all good runs, if that is more
 
+BEYOND = ("out_of_memory", "timed_out")  # how a run ends that wants more than it may have
+
 COSTS = ("wall_seconds", "seconds")  # what a run takes: the first of these that it has
 
 MakeModel = Callable[[str], PerformanceModel]  # of the target of this name
@@ -69,7 +71,7 @@ class Refits:
 
     def _fitted(self, runs: Sequence[Run], target: str) -> PerformanceModel:
         good = [run for run in runs if run.status == "ok" and target in run.measures]
-        failed = [run.point for run in runs if run.status == "out_of_memory"]
+        failed = [run.point for run in runs if run.status in BEYOND]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             return self._make_model(target).fit(
