@@ -135,11 +135,22 @@ def test_no_value_reaches_the_shell_as_code(values: list[str]) -> None:
         "echo $(( {name} + 1 ))",
         "echo \\{name}",
         "echo \"$(cat '{name}')\"",
+        'echo "$(basename "{name}")"',
+        'echo "${{V:-"{name}"}}"',
+        'echo "$(basename {name})"',
+        "echo $'it\\'s {name}'",
+        "echo $[ {name} ]",
+        "eval echo {name}",
+        "A=b eval echo {name}",
+        "if true; then eval echo {name}; fi",
+        "true|sh -c {name}",
+        "bash -ce {name}",
     ],
 )
 def test_where_quotes_would_not_help_only_harmless_values_are_let_in(text: str) -> None:
     template = Template.parse(text, shell=True)
-    assert template.fill({"name": "16"})[2] == text.replace("{name}", "16")
+    filled = text.replace("{name}", "16").replace("{{", "{").replace("}}", "}")
+    assert template.fill({"name": "16"})[2] == filled
     with pytest.raises(InputError, match="expected a value that a shell reads as it stands"):
         template.fill({"name": "$(touch x)"})
 
@@ -152,6 +163,50 @@ def test_a_script_for_a_shell_without_the_option_takes_harmless_values_only() ->
         template.fill({"name": "a;b", "batch": 16})
     argument = Template.parse("bash -c 'train \"$1\"' bash {name}")
     assert argument.fill({"name": "a;b"})[-1] == "a;b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bash -ce 'echo {name}'",
+        "bash -c -- 'echo {name}'",
+        "bash -c -o pipefail 'echo {name}'",
+        "bash -c 'exec \"$@\"' _ sh -c 'echo {name}'",
+        "su -c 'echo {name}' root",
+        "su root '-cecho {name}'",
+        "su root --command='echo {name}'",
+        "script -qc 'echo {name}' log",
+        "timeout 9 busybox sh -c 'echo {name}'",
+        "ssh host echo {name}",
+    ],
+)
+def test_no_value_goes_through_a_shell_that_a_command_starts(text: str) -> None:
+    template = Template.parse(text)
+    assert "16" in " ".join(template.fill({"name": "16"}))
+    with pytest.raises(InputError, match="expected a value that a shell reads as it stands"):
+        template.fill({"name": "$(touch x)"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'test -n "$HOME" && echo {name}',
+        "cd ${{HOME}} && echo {name}",
+        "echo $(basename {name})",
+        'echo "\\$(" {name}',
+        "python train.py eval {name}",
+        "bash -c 'echo \"$1\"' _ {name}",
+    ],
+)
+def test_elsewhere_a_shell_takes_any_value_in_quotes(text: str) -> None:
+    filled = Template.parse(text, shell=True).fill({"name": "$(touch x)"})[2]
+    assert "'$(touch x)'" in filled
+
+
+def test_a_number_before_a_redirection_would_be_none_of_the_arguments() -> None:
+    with pytest.raises(InputError, match=r"found {batch}>, expected a space between"):
+        Template.parse("train {batch}>log", shell=True)
+    assert Template.parse("train {batch} >log", shell=True).fill({"batch": 2})[2] == "train 2 >log"
 
 
 def test_values_that_do_not_fit_are_found_before_the_first_run() -> None:

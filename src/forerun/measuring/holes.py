@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import PurePath
 
 from forerun._values import Value, printable
 from forerun.errors import InputError
 from forerun.factors import VARIANT, Space
 
-_SHELLS = {"ash", "bash", "dash", "fish", "ksh", "sh", "zsh"}
-_SCRIPT = re.compile(r"-[a-zA-Z]*c")  # the option of a shell that a script follows
+# Programs with an option that a script for a shell follows, or is joined to; between the two there
+# may be more options, of which those that end in o have a value.
+_SHELLS = {
+    *("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"),
+    *("flock", "runuser", "script", "su"),
+}
+_SCRIPT = re.compile(r"-[a-zA-Z]*c|--(?:session-)?command")
+_VALUED = re.compile(r"[-+][a-zA-Z]*[oO]")
+_READERS = {"rsh", "sbatch", "ssh"}  # programs that give their arguments to a shell
+# What stands before the first word of a command in a shell's text.
+_BEGIN = re.compile(
+    r"[;&|()]+|[{!]|if|then|elif|else|while|until|do|time|command|builtin|\w+=.*", re.DOTALL
+)
 _PIECE = re.compile(r"(\{\{)|(\}\})|\{([^{}]*)\}|([{}])|[^{}]+")
 _BRACES = "{name} with the name of a factor, or {{ and }} for braces"
 
@@ -160,15 +172,31 @@ def _pieces(text: str) -> list[str | Hole]:
 def _guarded(words: list[str], place: int) -> tuple[str | Hole, ...]:
     """A word's pieces; in `sh -c '… {name}'` no hole is bare, for that shell reads the value."""
     pieces = _pieces(words[place])
-    before = words[:place]
-    is_script = (
-        len(before) > 1
-        and _SCRIPT.fullmatch(before[-1]) is not None
-        and any(PurePath(word).name in _SHELLS for word in before)
-    )
-    if not is_script:
+    if not _is_read(words[: place + 1]):
         return tuple(pieces)
     return tuple(Hole(p.name, bare=False) if isinstance(p, Hole) else p for p in pieces)
+
+
+def _is_read(words: Sequence[str]) -> bool:
+    """Whether the last of these words is, or may be, a script for a shell that the others start."""
+    names = [PurePath(word).name for word in words[:-1]]
+    if not _READERS.isdisjoint(names):
+        return True
+    return any(
+        _SCRIPT.match(word)
+        and not _SHELLS.isdisjoint(names[:place])
+        and not _operands(words[place:])
+        for place, word in enumerate(words)
+    )
+
+
+def _operands(words: Sequence[str]) -> list[str]:
+    """What stands between the first of these words, an option, and the last, and is no option."""
+    return [
+        word
+        for before, word in pairwise(words[:-1])
+        if not word.startswith(("-", "+")) and not _VALUED.fullmatch(before)
+    ]
 
 
 def _in_shell(text: str) -> tuple[str | Hole, ...]:
@@ -183,25 +211,44 @@ def _in_shell(text: str) -> tuple[str | Hole, ...]:
             pieces.append(Hole(piece.name, _is_bare(before)))
             before += "x"
         else:
+            if pieces and isinstance(pieces[-1], Hole) and piece.startswith(("<", ">")):
+                found = f"{{{pieces[-1].name}}}{piece[0]}"
+                raise InputError(f"command {text}", found, "a space between: 2>x is no argument")
             pieces.append(piece)
             before += piece
     return tuple(pieces)
 
 
 def _is_bare(before: str) -> bool:
-    """Whether a quoted value would be read as one word after this text.
+    """Whether a quoted value would be read as one word, and by no other shell, after this text.
 
-    Not inside quotes, nor after a backslash; and, to be on the safe side, nowhere after a backquote
-    or the beginning of arithmetic, in which quotes mean something else.
+    Not inside quotes, nor after a backslash; and, to be on the safe side, nowhere after what makes
+    quotes mean something else: a backquote, arithmetic, $'…', or an expansion inside quotes.
     """
     quote, escaped = "", False
-    for sign in before:
+    for place, sign in enumerate(before):
+        pair = before[place : place + 2]
         if escaped:
             escaped = False
         elif sign == "\\" and quote != "'":
             escaped = True
+        elif (pair in ("$(", "${") and quote == '"') or (pair == "$'" and not quote):
+            return False
         elif quote:
             quote = "" if sign == quote else quote
         elif sign in "'\"":
             quote = sign
-    return not (quote or escaped or "`" in before or "((" in before)
+    odd = any(sign in before for sign in ("`", "((", "$["))
+    return not (quote or escaped or odd or _is_read_again(before))
+
+
+def _is_read_again(before: str) -> bool:
+    """Whether the word after this text, of which all quotes are closed, goes to another shell."""
+    split = shlex.shlex(f"{before}x", posix=True, punctuation_chars=True)
+    split.whitespace_split, split.commenters = True, ""
+    words = list(split)
+    evaluated = any(
+        word == "eval" and (place == 0 or _BEGIN.fullmatch(words[place - 1]))
+        for place, word in enumerate(words[:-1])
+    )
+    return evaluated or _is_read(words)
