@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from forerun.errors import InputError
 from forerun.jobs import Command, Marker, Timing, check_program, time_command
+from forerun.jobs.command import MEASURES
 
 MIB = 2**20
 SPIN = "import time\nwhile time.process_time() < {}: pass\n"
@@ -300,6 +301,7 @@ def test_measures_are_what_a_run_stores() -> None:
     assert timing.measures == {"seconds": 2.0, "user_seconds": 1.5, "memory_bytes": 4096}
     marked = Timing("ok", 0.5, 2.0, 1.5, 0.25, 4096, 0)
     assert marked.measures["wall_seconds"] == 2.0
+    assert set(marked.measures) <= set(MEASURES)
     assert Timing("timed_out", None, 2.0, 1.5, 0.5, 4096).measures == {"memory_bytes": 4096}
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from forerun.errors import InputError, StudyError
+from forerun.errors import FactorError, InputError, StudyError
 from forerun.factors import Factor, Point, Space
 from forerun.jobs.command import Timing
 from forerun.measuring.campaign import Campaign
@@ -465,6 +465,17 @@ def test_a_study_that_cannot_be_written_loses_nothing(
     assert (summary.made, summary.done) == (1, 4)
     assert "1 run that could not be stored before is in the study now" in summary.warnings
     assert [path.name for path in study.path.parent.iterdir()] == ["a.db"]
+
+
+def test_a_run_that_does_not_fit_the_study_any_more_is_kept_too(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other(self: Study, _: Run) -> bool:
+        raise FactorError("point", "no m", f"values for the factors of {self.path}")
+
+    monkeypatch.setattr(Study, "add", other)
+    with pytest.raises(StudyError, match=r"found no m.*1 run is kept in .*a\.db\.unstored"):
+        Campaign(study, {}, Grid(SPACE), Pretended(always(timing()))).run()
 
 
 def test_of_runs_that_end_together_none_is_lost_where_the_study_cannot_be_written(

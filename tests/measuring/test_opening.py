@@ -6,6 +6,7 @@ import pytest
 
 from forerun.errors import FactorError, ForerunWarning, InputError, StudyError
 from forerun.factors import Factor, Point, Space
+from forerun.jobs.command import MEASURES
 from forerun.measuring.lock import locked
 from forerun.measuring.opening import open_study
 from forerun.measuring.program import NOTE, Program, programs_in
@@ -215,6 +216,28 @@ def test_what_cannot_be_run_leaves_no_study(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no such file, expected a study, or factors for a new"):
         open_study(tmp_path / "a.db")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_factor_cannot_have_the_name_of_a_measure(tmp_path: Path, name: str) -> None:
+    space = Space([Factor(name, values=(1, 2))])
+    program = {"": Program.parse(f"echo {{{name}}}")}
+    with pytest.raises(FactorError, match=f"factor name: found {name}, expected another name"):
+        open_study(tmp_path / "a.db", space, program)
+    assert list(tmp_path.iterdir()) == []
+    Study.create(tmp_path / "a.db", space)  # imported: from a table there may be such a factor
+    with pytest.raises(FactorError, match=f"factor name: found {name}, expected another name"):
+        open_study(tmp_path / "a.db", None, program)
+
+
+def test_a_factor_variant_is_only_that_of_the_commands(tmp_path: Path) -> None:
+    space = Space([Factor("variant", "categorical", values=("a", "b"))])
+    with pytest.raises(FactorError, match="found variant, with the level a, expected another name"):
+        open_study(tmp_path / "a.db", space, {"": Program.parse("echo {variant}")})
+    assert list(tmp_path.iterdir()) == []
+    both = {"a": Program.parse("echo a"), "b": Program.parse("echo b")}
+    assert open_study(tmp_path / "a.db", space, both).space == space
+    assert open_study(tmp_path / "a.db", space, {"b": both["b"]}).space["variant"].values == ("b",)
 
 
 def test_a_copy_of_ones_own_study_is_ones_own(tmp_path: Path) -> None:

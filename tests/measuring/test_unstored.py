@@ -73,7 +73,14 @@ def test_if_nothing_can_be_written_the_message_holds_the_run(
     assert 'nor could this run be kept beside it: {"point":{"n":3,"é":"ü"},' in told
 
 
-def test_a_damaged_file_is_one_line(study: Study) -> None:
-    Path(f"{study.path}.unstored").write_text('{"point": 3}\n')
+def test_runs_that_do_not_fit_the_study_are_one_line_that_names_the_file(study: Study) -> None:
+    Unstored(study).keep(Run(Point({"n": 1}), {"seconds": 1.0}), FULL)
+    with pytest.raises(StudyError, match=r"a\.db\.unstored: found runs that do not fit the study"):
+        Unstored(study).take_in()
+
+
+@pytest.mark.parametrize("line", ['{"point": 3}', '{"point": {"n": 1}, "measures": [1]}'])
+def test_a_damaged_file_is_one_line(study: Study, line: str) -> None:
+    Path(f"{study.path}.unstored").write_text(f"{line}\n")
     with pytest.raises(StudyError, match=r"a\.db\.unstored: found a damaged line"):
         Unstored(study).take_in()

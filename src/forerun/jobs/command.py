@@ -33,6 +33,12 @@ LAST_BYTES = 4096  # of the output, where its last line and a want of memory are
 LONGEST = 200  # characters of the last line that a reason quotes
 CLEANUP = 60.0  # seconds that a cleanup may take
 
+# All that a run may be measured by, so no factor can have these names.
+MEASURES = (
+    *("seconds", "wall_seconds", "user_seconds", "system_seconds"),
+    *("memory_bytes", "other_load"),
+)
+
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|out of memory|OutOfMemory|bad_alloc|(cannot|can't) allocate memory"
     r"|not enough memory|RESOURCE_EXHAUSTED|oom.?kill",

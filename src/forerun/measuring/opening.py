@@ -10,6 +10,7 @@ from pathlib import Path
 
 from forerun.errors import FactorError, ForerunWarning, StudyError
 from forerun.factors import VARIANT, Factor, Space, Value
+from forerun.jobs.command import MEASURES
 from forerun.measuring.lock import locked
 from forerun.measuring.program import Program, keep_programs, label, programs_in, timed
 from forerun.measuring.trust import made_here, seal
@@ -43,6 +44,7 @@ def open_study(
     is_new = not path.exists()
     if is_new and space is None:
         raise StudyError(str(path), "no such file", "a study, or factors for a new one")
+    _check_names(path, Study.open(path).space if space is None else space, programs or {})
     for program in (programs or {}).values():  # before there is a study of what cannot be run
         if space is not None:
             program.check(space)
@@ -59,6 +61,20 @@ def open_study(
         if ours:
             seal(study)
     return Opened(study, _chosen_from(study, space, programs), dict(programs))
+
+
+def _check_names(path: Path, space: Space, programs: Mapping[str, Program]) -> None:
+    """FactorError where a factor has the name of something else that a run has."""
+    for name in space:
+        if name in MEASURES:
+            raise FactorError("factor name", name, "another name: it is what a run is measured by")
+    if VARIANT not in space or not programs:
+        return
+    named = {*programs, *(Study.open(path).commands if path.exists() else ())}
+    for level in space[VARIANT].values:
+        if level not in named:
+            expected = "another name: this one says which of several commands ran"
+            raise FactorError("factor name", f"{VARIANT}, with the level {level}", expected)
 
 
 def widen(study: Study, space: Space) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import forerun
-from forerun.errors import StudyError
+from forerun.errors import InputError, StudyError
 from forerun.factors import Point
 from forerun.jobs.command import Timing
 from forerun.measuring import attempts, noise
@@ -184,7 +184,7 @@ class Start:
     def _store(self, run: Run) -> None:
         try:
             self._study.add(run)
-        except StudyError as error:
+        except InputError as error:
             raise self._unstored.keep(run, error) from error
         self._runs.append(run)
 
@@ -223,7 +223,7 @@ class Start:
                 continue
             run = self._run_of(task, timing)
             if writable:
-                with suppress(StudyError):  # then it is kept
+                with suppress(InputError):  # then it is kept
                     self._store(run)
             else:
                 self._unstored.keep(run, StudyError(str(self._study.path)))

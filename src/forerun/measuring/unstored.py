@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import fields
 
 from forerun._rows import as_json, from_json
-from forerun.errors import InputError, StudyError
+from forerun.errors import FactorError, InputError, StudyError
 from forerun.study import Run, Study
 
 _ROOM = 64 * 2**10  # bytes
@@ -27,7 +27,11 @@ class Unstored:
     def take_in(self) -> int:
         """Store what an earlier campaign could not; returns how many runs were new."""
         runs = self._runs()
-        added = self._study.add_all(runs) if runs else 0  # their uids keep them from coming twice
+        try:  # their uids keep them from coming twice
+            added = self._study.add_all(runs) if runs else 0
+        except FactorError as error:
+            found = f"runs that do not fit the study ({error})"
+            raise StudyError(str(self.path), found, "its factors, or no such file") from error
         with suppress(OSError):
             self.path.unlink()
         return added
@@ -37,7 +41,7 @@ class Unstored:
         with suppress(OSError), self.path.open("ab") as file:
             os.posix_fallocate(file.fileno(), 0, _ROOM)
 
-    def keep(self, run: Run, error: StudyError) -> StudyError:
+    def keep(self, run: Run, error: InputError) -> StudyError:
         """Keep a run that the study refused with this error; returns the error to be told."""
         runs = [*self._runs(), run]
         text = "".join(f"{_line(one)}\n" for one in runs)
@@ -66,7 +70,7 @@ class Unstored:
         for line in lines[:-1]:  # after the last line end there is only reserved space
             try:
                 found.append(Run(**from_json(line.decode())))
-            except (InputError, TypeError, UnicodeDecodeError) as error:
+            except (InputError, TypeError, AttributeError, UnicodeDecodeError) as error:
                 raise StudyError(
                     str(self.path), f"a damaged line ({error})", "runs by forerun, or no such file"
                 ) from error
