@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from forerun.cli import main
-from forerun.cli.common import guarded, print_json, shown, table, target_of
+from forerun.cli.common import guarded, print_json, shown, table, target_of, working
 from forerun.errors import DataWarning, InputError
 from forerun.factors import Factor, Point, Space
 from forerun.study import Run, Study
@@ -105,6 +105,15 @@ def test_names_are_not_read_as_markup(capsys: pytest.CaptureFixture[str]) -> Non
     out = capsys.readouterr().out
     assert "[bold]name[/bold]" in out
     assert "[/] :smile:" in out
+
+
+def test_a_sign_of_life_is_not_read_as_markup(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with working("fitting [/b]"):
+        pass
+    assert "fitting [/b]" in capsys.readouterr().err
 
 
 def test_json_has_no_nan() -> None:

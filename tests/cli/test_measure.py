@@ -266,6 +266,47 @@ def test_commands_of_others_are_shown_and_need_trust(
     assert "2 runs made" in forerun("measure", "runs.db", *again, "--trust").out
 
 
+def test_all_that_somebody_else_would_run_is_shown(
+    forerun: Forerun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    around = ("--prepare", "true {s}", "--cleanup", "true", "--env", "LD_PRELOAD={n}.so")
+    limits = ("--marker", "took", "--timeout", "9", "-C", str(tmp_path), "--shell", "--slots", "2")
+    given = ("-f", "s=ok,/tmp/evil.py", "-f", "n=1,2", "--design", "grid")
+    forerun("measure", "cat {s}", *around, *limits, *given, "-o", "x.db")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "else"))
+    refused = forerun("measure", "x.db")
+    assert refused.err.splitlines()[:-1] == [
+        "$ cat {s}",
+        "  shell: yes",
+        "  prepare: true {s}",
+        "  cleanup: true",
+        "  environment: LD_PRELOAD={n}.so",
+        f"  directory: {tmp_path}",
+        "  marker: took",
+        "  timeout: 9 s",
+        "s: ok, /tmp/evil.py",
+        "n: 1, 2",
+        "design: grid",
+        "slots: 2",
+    ]
+    typed = forerun("measure", "--command", "own=cat {s} {n}", "-o", "x.db")
+    assert "found values that somebody else may have made, expected --trust" in typed.err
+
+
+def test_a_long_command_is_no_file_name(forerun: Forerun) -> None:
+    long = f"sh -c 'sleep $0' {{pause}} {'x' * 300} {'y/' * 3000}"
+    done = forerun("measure", long, *GRID[1:], "-o", "runs.db")
+    assert (done.code, done.err.count("stored run")) == (0, 2)
+
+
+def test_a_command_whose_last_word_is_a_toml_file_is_a_command(forerun: Forerun) -> None:
+    done = forerun("measure", "sh -c 'sleep $0' {pause} config.toml", *GRID[1:], "-o", "runs.db")
+    assert (done.code, done.err.count("stored run")) == (0, 2)
+    Path("my study.toml").write_text("command = 3")
+    assert "my study.toml: command: found 3" in forerun("measure", "my study.toml").err
+    assert "none.toml: No such file" in forerun("measure", "none.toml").err
+
+
 def test_ctrl_c_leaves_a_study_that_goes_on(tmp_path: Path) -> None:
     words = ["sleep {pause}", "-f", "pause=0.01,30", "--design", "grid", "--warmup", "0"]
     command = [sys.executable, "-m", "forerun", "measure", *words, "-o", "runs.db"]

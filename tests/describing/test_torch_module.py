@@ -26,6 +26,8 @@ def test_torch_is_asked_for(tmp_path: Path) -> None:
 def test_shapes_are_asked_for() -> None:
     with pytest.raises(InputError, match="--input x=1x3x224x224"):
         describe("net.py:Net")
+    with pytest.raises(InputError, match="--input x=1x3x224x224"):
+        describe(f"{'package.' * 100}net:Net")  # longer than the name of a file can be
 
 
 def test_an_empty_shape_is_refused() -> None:

@@ -88,6 +88,10 @@ def test_bytes_that_are_no_text() -> None:
         ("(", "a regular expression: missing )"),
         ("*", "a regular expression: "),
         ("(a)(b)", "one capture group at most"),
+        ("(?R)?a", "a pattern that does not call itself"),
+        ("(a(?1)?)", "a pattern that does not call itself"),
+        ("(?P<n>a(?&n)?)", "a pattern that does not call itself"),
+        ("(?:" * 3000 + ")" * 3000, "a regular expression: "),
     ],
 )
 def test_a_bad_pattern_is_told_at_once(pattern: str, expected: str) -> None:
@@ -95,6 +99,16 @@ def test_a_bad_pattern_is_told_at_once(pattern: str, expected: str) -> None:
         Marker(pattern)
     assert str(caught.value).startswith("marker: found ")
     assert expected in str(caught.value)
+
+
+def test_a_bracket_and_a_question_mark_are_no_call() -> None:
+    assert Marker(r"done \(?R").pattern == r"done \(?R"
+
+
+def test_the_time_limit_holds_for_many_short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marker_module, "LIMIT", 0.0)
+    with pytest.raises(InputError, match="expected a pattern that is matched within 0 s"):
+        Marker("a").seconds(printed(("a", 1.0), ("a", 2.0)))
 
 
 def test_matching_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from forerun.errors import InputError
 from forerun.factors import Factor, Space
 from forerun.measuring.asking import Asked, campaign_of, rehearsed
 from forerun.measuring.settings import Settings
+from forerun.measuring.trust import made_here
 from forerun.study import Study
 
 SPACE = Space([Factor("pause", values=(0.01, 0.02)), Factor("turn", values=(1, 2))])
@@ -89,7 +90,7 @@ def test_kept_values_that_the_study_does_not_have_are_refused(
     campaign_of(asked)
     Study.open(asked.study).set_note("values", kept)
     with pytest.raises(InputError, match="kept values: factor"):
-        campaign_of(Asked(asked.study))
+        campaign_of(Asked(asked.study, trust=True))
 
 
 def test_going_on_with_other_values_needs_no_more_than_those(asked: Asked) -> None:
@@ -168,6 +169,30 @@ def test_commands_of_others_need_trust(
     assert campaign_of(Asked(asked.study)).run().made == 0
 
 
+def test_values_of_others_need_trust_in_a_command_of_ones_own(asked: Asked) -> None:
+    texts = Space([Factor("s", "categorical", values=("ok", "--evil=1"))])
+    Study.create(asked.study, texts)
+    with pytest.raises(InputError, match="found values that somebody else may have made"):
+        campaign_of(Asked(asked.study, None, {"": "echo {s}"}))
+    assert campaign_of(Asked(asked.study, texts, {"": "echo {s}"})).space == texts
+    assert campaign_of(Asked(asked.study, None, {"": "echo {s}"}, trust=True)).space == texts
+
+
+def test_a_study_is_ones_own_with_all_that_it_keeps(asked: Asked) -> None:
+    campaign_of(asked)
+    study = Study.open(asked.study)
+    assert made_here(study)
+    campaign_of(Asked(asked.study, Space([Factor("pause", values=(0.03,))]), None, GRID))
+    assert made_here(study)
+    kept = {name: study.note(name) or {} for name in ("values", "measure")}
+    for name, change in (("values", {"turn": [2]}), ("measure", {"slots": 4})):
+        study.set_note(name, kept[name] | change)
+        with pytest.raises(InputError, match="expected your trust"):
+            campaign_of(Asked(asked.study))
+        study.set_note(name, kept[name])
+    assert campaign_of(Asked(asked.study)).runner.slots == 1
+
+
 def test_a_study_that_was_only_imported_has_nothing_to_run(tmp_path: Path) -> None:
     Study.create(tmp_path / "runs.db", SPACE)
     with pytest.raises(InputError, match="a study without a command"):
@@ -179,3 +204,22 @@ def test_kept_settings_that_were_tampered_with_are_refused(asked: Asked) -> None
     Study.open(asked.study).set_note("measure", {"slots": "all"})
     with pytest.raises(InputError, match="kept settings: slots"):
         campaign_of(Asked(asked.study))
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"prepare": "touch x"},
+        {"cleanup": "touch x"},
+        {"env": {"LD_PRELOAD": "x.so"}},
+        {"shell": True},
+        {"directory": "/tmp"},
+        {"marker": "x"},
+        {"timeout": 1},
+    ],
+)
+def test_kept_settings_bring_nothing_into_a_command(asked: Asked, kept: dict[str, object]) -> None:
+    campaign_of(asked)
+    Study.open(asked.study).set_note("measure", kept)
+    with pytest.raises(InputError, match=r"kept settings: found .*, expected no part of a command"):
+        campaign_of(Asked(asked.study, trust=True))

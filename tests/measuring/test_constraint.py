@@ -93,6 +93,7 @@ def test_a_name_that_is_no_word_stands_in_backquotes() -> None:
         "(" * 300 + "image" + ")" * 300 + " > 1",
         "image > " + "1 + " * 400 + "1",
         "image > " + "-" * 200 + "1",
+        "image > a" + ".b" * 490,
         "'\\d' == padding",
     ],
 )

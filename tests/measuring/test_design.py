@@ -83,6 +83,12 @@ def test_repeats_come_in_rounds_and_say_so(name: str) -> None:
     assert all(a.point != b.point for a, b in pairwise(runs))
 
 
+def test_more_runs_than_anybody_makes_are_refused_at_once() -> None:
+    grid = Grid(Space([Factor("n", values=(1, 2, 3))]), repeats=10**9)
+    with pytest.raises(InputError, match="repeats: found 1000000000 of 3 points, expected at most"):
+        grid.next([], [], 1)
+
+
 @pytest.mark.parametrize("name", DESIGNS)
 @settings(max_examples=20, deadline=None)
 @given(stop=st.integers(0, 12), at_once=st.integers(1, 5), seed=st.integers(0, 99))

@@ -88,6 +88,26 @@ def test_one_command_needs_no_name_and_a_study_no_name_of_its_own(file: Path) ->
             "measure.runs: found ten, expected a whole number",
         ),
         ('command = "a"\n[measure]\nwarmup_points = 1', "expected one of design, runs, budget"),
+        (
+            'command = "a"\n[factors]\nb = {unit = "s"}',
+            "factors.b.values: found none, expected a v",
+        ),
+        ('command = "a"\n[factors]\nb = {values = "x,,y", categorical = true}', "an empty value"),
+        ('command = ""', "command: found '', expected a program and its arguments"),
+        ('command = "a {"', "command: found {, expected {name}"),
+        ('command = "a"\n[measure]\nwhere = "a.b > 1"', "constraint a.b > 1: found a.b"),
+        ('command = "a"\n[measure]\nmarker = "("', "marker: found ("),
+        ('command = "a"\n[measure]\nbudget = inf', "measure.budget: found inf, expected a finite"),
+        ('command = "a"\n[measure]\ntimeout = inf', "measure.timeout: found inf"),
+        ('command = "a"\n[measure.env]\n"A=B" = "x"', "environment: found A=B"),
+        ('command = "a"\nstudy = ""', "study: found '', expected a text that is not empty"),
+        (
+            'command = "a"\nstudy = "a\\u0000b.db"',
+            "study: found a\\x00b.db, expected a text without",
+        ),
+        ('command = "a"\nstudy = "a\\nb.db"', "study: found a\\nb.db, expected a text without"),
+        (f"seed = {'9' * 5000}", "expected TOML"),
+        (f"seed = {'[' * 5000}", "expected TOML"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file(file: Path, text: str, said: str) -> None:

@@ -31,6 +31,7 @@ def test_a_study_is_ours_once_it_is_sealed(study: Study, state: Path) -> None:
 
 
 def test_moving_it_or_adding_runs_changes_nothing(study: Study, tmp_path: Path) -> None:
+    study.set_note("values", {"n": [1, 2], "net": ["a.py"]})
     seal(study)
     study.add(Run(Point({"n": 1, "net": "a.py"}), {"seconds": 1.0}))
     study.set_space(Space([Factor("n", values=(1, 2, 3)), SPACE["net"]]))
@@ -60,13 +61,22 @@ def test_whatever_would_run_otherwise_breaks_the_seal(study: Study) -> None:
     study.set_note(NOTE, kept)
     study.set_space(Space([SPACE["n"], Factor("net", "categorical", values=("evil.py",))]))
     assert not made_here(study)
+    study.set_space(Space([Factor("n", values=(1, 31337)), SPACE["net"]]))
+    assert not made_here(study)
     study.set_space(SPACE)
     assert made_here(study)
+    for name, document in (("values", {"n": [2]}), ("measure", {"slots": 1024})):
+        study.set_note(name, document)
+        assert not made_here(study)
+        seal(study)
+        assert made_here(study)
 
 
 def test_a_seal_that_is_no_seal_is_none(study: Study) -> None:
     seal(study)
     study.set_note("seal", {"hmac-sha256": ["x"]})
+    assert not made_here(study)
+    study.set_note("seal", {"hmac-sha256": "é"})
     assert not made_here(study)
     study.set_note("seal", {})
     assert not made_here(study)

@@ -90,12 +90,13 @@ def note(text: str) -> None:
 def working(text: str) -> Iterator[None]:
     """A sign of life on standard error, if that is a terminal, while something takes its time."""
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         yield
         return
-    with console.status(shown(text)):
+    with console.status(Text(shown(text))):  # as text: a plain one would be read as markup
         yield
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forerun.cli.common import BAD_INPUT, INTERRUPTED, Json, note, pairs, print_json, working
+from forerun.cli.common import BAD_INPUT, INTERRUPTED, Json, pairs, print_json, working
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ def measure(
 def run(asked: Asked, dry_run: bool, json: bool) -> None:
     """Measure what is asked for, or only tell what would be run."""
     from forerun.cli import campaign as shown
+    from forerun.cli.foreign import refuse_foreign
     from forerun.measuring.asking import campaign_of, rehearsed
 
     if dry_run:
@@ -215,8 +217,7 @@ def run(asked: Asked, dry_run: bool, json: bool) -> None:
         else:
             shown.print_first_runs(first)
         return
-    if asked.commands is None and not asked.trust:
-        _check_trust(asked.study)
+    refuse_foreign(asked)
     campaign = campaign_of(asked)
     with shown.progress_shown() as tell:
         summary = campaign.run(tell)
@@ -229,24 +230,6 @@ def run(asked: Asked, dry_run: bool, json: bool) -> None:
         raise typer.Exit(INTERRUPTED)
     if summary.ended == "failing" or (summary.failed and not summary.done):
         raise typer.Exit(BAD_INPUT)
-
-
-def _check_trust(path: Path) -> None:
-    """Show the commands of a study that this user did not make, and refuse to run them."""
-    from forerun.measuring.program import programs_in
-    from forerun.measuring.trust import made_here
-    from forerun.study import Study
-
-    study = Study.open(path)
-    programs = programs_in(study)
-    if not programs or made_here(study):
-        return
-    for program in programs.values():
-        for text in program.texts:
-            note(f"$ {text.text}")
-    raise InputError(
-        str(path), "commands that somebody else may have made", "--trust, once you have read them"
-    )
 
 
 def settings_of(**options: Any) -> Settings:
@@ -293,7 +276,7 @@ def asked_for(
         raise InputError("--command", "a name twice", "a name of its own for each command")
     if what is not None and named:
         raise InputError("--command", f"also the command {what}", "a name for each of several")
-    if what is not None and what.endswith(".toml"):
+    if what is not None and _is_study_file(what):
         filed = read_study_file(Path(what))
         study = output or filed.study
         return Asked(study, space or filed.space, filed.commands, settings.over(filed.settings))
@@ -320,10 +303,21 @@ def _going_on(output: Path | None, space: Space | None, settings: Settings) -> A
     return Asked(output, space, None, settings)
 
 
+def _is_study_file(what: str) -> bool:
+    """Whether this is the name of a study file, and no command whose last word is one."""
+    return what.endswith(".toml") and (len(what.split()) == 1 or _is_file(what))
+
+
+def _is_file(what: str) -> bool:
+    with suppress(OSError):  # a command may be longer than a name can be
+        return Path(what).is_file()
+    return False
+
+
 def _is_study(what: str) -> bool:
     """Whether this is the name of a study; InputError where it was clearly meant to be one."""
     path = Path(what)
-    if path.is_file():
+    if _is_file(what):
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     if path.suffix in (".db", ".sqlite", ".sqlite3") and len(what.split()) == 1:

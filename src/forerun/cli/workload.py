@@ -205,13 +205,14 @@ def _saying(text: str) -> Iterator[tuple[Say, Say]]:
     Lines in passing are for those who watch a terminal.
     """
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         yield note, lambda _: None
         return
-    with console.status(shown(text)) as status:
+    with console.status(Text(shown(text))) as status:  # a plain one would be read as markup
         yield (
             lambda line: console.print(shown(line), style="dim", soft_wrap=True),
-            lambda line: status.update(shown(line)[: console.width - 4]),
+            lambda line: status.update(Text(shown(line)[: console.width - 4])),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from forerun.describing.description import Description, OperatorTotal, Shape
@@ -33,7 +34,7 @@ def describe(
     inputs, types = inputs or {}, types or {}
     _check(inputs, batch, types)
     found = _MODULE.fullmatch(source)
-    if found is None or Path(source).exists():
+    if found is None or _exists(source):
         from forerun.describing.onnx_file import describe_file
 
         for name, kind in types.items():
@@ -42,6 +43,12 @@ def describe(
     from forerun.describing.torch_module import describe_module
 
     return describe_module(found["module"], found["name"], inputs, batch, types)
+
+
+def _exists(source: str) -> bool:
+    with suppress(OSError):  # a module's name may be longer than a file's can be
+        return Path(source).exists()
+    return False
 
 
 def _check(inputs: Mapping[str, Shape], batch: int | None, types: Mapping[str, str]) -> None:

@@ -15,6 +15,9 @@ from forerun.errors import InputError
 
 LIMIT = 10.0  # seconds that the matching of one output may take
 
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_CALL = re.compile(r"\(\?(?:R|\d|&|P>)")  # of a group by itself, which may take all memory
+
 
 @dataclass(frozen=True, slots=True)
 class Printed:
@@ -41,9 +44,11 @@ class Marker:
     pattern: str
 
     def __post_init__(self) -> None:
+        if _CALL.search(_ESCAPED.sub("", self.pattern)):
+            raise InputError("marker", self.pattern, "a pattern that does not call itself")
         try:
             groups = regex.compile(self.pattern).groups
-        except regex.error as error:
+        except (regex.error, RecursionError) as error:
             raise InputError("marker", self.pattern, f"a regular expression: {error}") from None
         if groups > 1:
             raise InputError("marker", self.pattern, "one capture group at most, (?:…) aside")
@@ -83,8 +88,10 @@ class Marker:
         search = regex.compile(self.pattern).search
         limit = time.monotonic() + LIMIT
         for line in re.finditer(rb"[^\r\n]+", text):
-            left = max(1e-6, limit - time.monotonic())
+            left = limit - time.monotonic()
             try:
+                if left <= 0:
+                    raise TimeoutError
                 match = search(line[0].decode(errors="replace"), timeout=left)
             except TimeoutError:
                 expected = f"a pattern that is matched within {LIMIT:g} s"

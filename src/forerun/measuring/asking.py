@@ -26,7 +26,8 @@ from forerun.measuring.outputs import output_directory
 from forerun.measuring.program import Program
 from forerun.measuring.rehearsal import Rehearsal
 from forerun.measuring.runner import LocalRunner, Runner
-from forerun.measuring.settings import Settings, validated
+from forerun.measuring.settings import Settings, kept_settings
+from forerun.measuring.trust import made_here, seal
 from forerun.study import Study
 
 _NOTE = "measure"  # of a study, under which its settings are kept
@@ -55,6 +56,8 @@ def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
     if is_said:
         opened.study.set_note(_NOTE, settings.kept())
         opened.study.set_note(_VALUES, _values_of(opened.space))
+        if opened.is_ours:
+            seal(opened.study)
     return Campaign(
         opened.study,
         opened.programs,
@@ -68,6 +71,19 @@ def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
         retry_failed=bool(settings.retry_failed),
         retry_disturbed=bool(settings.retry_disturbed),
     )
+
+
+def is_foreign(asked: Asked) -> bool:
+    """Whether texts would be run that somebody else may have put into the study.
+
+    Those are its commands, where none is given, and its categories, where no values are.
+    """
+    typed = asked.commands is not None
+    if asked.trust or not asked.study.exists() or (typed and asked.space is not None):
+        return False
+    study = Study.open(asked.study)
+    texts = study.space.categorical if typed else study.commands
+    return bool(texts) and not made_here(study)
 
 
 @contextmanager
@@ -93,8 +109,7 @@ def _settings(asked: Asked) -> Settings:
     if asked.commands is not None or not asked.study.exists():
         return asked.settings
     study = Study.open(asked.study)
-    where = f"{asked.study}, kept settings: "
-    return asked.settings.over(validated(Settings, study.note(_NOTE) or {}, where))
+    return asked.settings.over(kept_settings(study.note(_NOTE) or {}, str(asked.study)))
 
 
 def _programs(asked: Asked, settings: Settings) -> dict[str, Program]:
@@ -118,6 +133,9 @@ def _space(asked: Asked) -> Space | None:
     is_whole = asked.commands is not None and asked.space is not None
     if is_whole or not asked.study.exists():
         return asked.space
+    if is_foreign(asked):
+        found = "values that somebody else may have made"
+        raise StudyError(str(asked.study), found, "your trust, or values for all factors")
     return _values_for(_last_asked(Study.open(asked.study)), asked.space or Space())
 
 

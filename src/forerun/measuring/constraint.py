@@ -12,6 +12,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -134,7 +135,10 @@ class _Reader:
         return stand_in
 
     def _refused(self, node: ast.AST) -> InputError:
-        part = ast.unparse(node) if isinstance(node, ast.expr) else type(node).__name__
+        part = type(node).__name__
+        if isinstance(node, ast.expr):
+            with suppress(RecursionError):  # deeper than it can be written out again
+                part = ast.unparse(node)
         return InputError(f"constraint {self.text}", part, _ALLOWED)
 
     def _node(self, node: ast.expr, depth: int = 0) -> _Evaluate:

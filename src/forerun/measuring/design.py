@@ -26,6 +26,7 @@ Why = Literal["chosen", "random", "repeat", "warm-up"]
 NAMES = ("adaptive", "grid", "latin", "d-optimal", "random")
 SOURCE = "measure "  # what a run's source begins with, before why it was made
 POINTS = 40  # of a design that has to be told how many, where it was not
+MOST_RUNS = 1_000_000  # of a design with all its repeats
 MIXES = 50  # Latin hypercubes, of which the one whose points lie farthest apart is taken
 
 
@@ -99,6 +100,9 @@ class Planned:
     @cached_property
     def _order(self) -> list[tuple[int, Point]]:
         """Round after round of all points; none comes twice in a row where that can be."""
+        if self.total > MOST_RUNS:
+            found = f"{self.repeats} of {len(self.points)} points"
+            raise InputError("repeats", found, f"at most {MOST_RUNS} runs in all")
         drawn, order = random.Random(self.seed), list[tuple[int, Point]]()
         for visit in range(1, self.repeats + 1):
             mixed = drawn.sample(self.points, len(self.points))

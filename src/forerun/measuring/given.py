@@ -31,7 +31,10 @@ class GivenFactor(BaseModel):
     def _read(self, name: str) -> tuple[list[Any], Kind]:
         if isinstance(self.values, str):
             if self.categorical:
-                return [item.strip() for item in self.values.split(",")], "categorical"
+                levels = [item.strip() for item in self.values.split(",")]
+                if not all(levels):
+                    raise FactorError(f"factor {name}", "an empty value", "levels such as a,b")
+                return levels, "categorical"
             parsed = Factor.parse(f"{name}={self.values}")
             return list(parsed.values), parsed.kind
         values = self.values if isinstance(self.values, list) else [self.values]

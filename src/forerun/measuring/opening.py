@@ -24,6 +24,7 @@ class Opened:
     study: Study
     space: Space  # to choose points from: what was asked for, with `variant` where it is a factor
     programs: dict[str, Program]  # to run
+    is_ours: bool  # whether all that it would run is this user's, or trusted
 
 
 def open_study(
@@ -60,7 +61,7 @@ def open_study(
         keep_programs(study, programs, for_later=not once)
         if ours:
             seal(study)
-    return Opened(study, _chosen_from(study, space, programs), dict(programs))
+    return Opened(study, _chosen_from(study, space, programs), dict(programs), ours)
 
 
 def _check_names(path: Path, space: Space, programs: Mapping[str, Program]) -> None:

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from forerun.errors import InputError, one_line
+from forerun.errors import InputError, StudyError, one_line
 from forerun.factors import Point, Space
 from forerun.jobs.marker import Marker
 from forerun.measuring.constraint import Constraint
-from forerun.measuring.design import Design, design_by_name
+from forerun.measuring.design import MOST_RUNS, Design, design_by_name
 from forerun.measuring.domain import Allowed
 from forerun.measuring.holes import Template
 from forerun.measuring.program import Program
@@ -41,6 +41,8 @@ _WORDS = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "greater than": "more than",
+    "a valid tuple": "a text, or a list of texts",
+    "String should have at least 1 character": "a text that is not empty",
 }
 
 Given = TypeVar("Given", bound=BaseModel)
@@ -77,9 +79,10 @@ def _path(value: object) -> object:
     return Path(value) if isinstance(value, str) and value else value
 
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=MOST_RUNS)]
 Whole = Annotated[int, Field(ge=0)]
-Duration = Annotated[float, BeforeValidator(duration), Field(gt=0)]
+Few = Annotated[int, Field(ge=0, le=1000)]
+Duration = Annotated[float, BeforeValidator(duration), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(share)]
 
 
@@ -102,11 +105,11 @@ class Settings(BaseModel):
     seed: Whole | None = None
     where: Annotated[tuple[str, ...] | None, Field(strict=False), BeforeValidator(_listed)] = None
     slots: Annotated[int, Field(ge=1, le=1024)] | None = None
-    retries: Whole | None = None
+    retries: Few | None = None
     retry_failed: bool | None = None
     retry_disturbed: bool | None = None
-    warmup: Whole | None = None
-    warmup_point: Whole | None = None
+    warmup: Few | None = None
+    warmup_point: Few | None = None
     timeout: Duration | None = None
     prepare: str | None = None
     cleanup: str | None = None
@@ -214,6 +217,14 @@ class Settings(BaseModel):
         return replace(program, **changes)
 
 
+def kept_settings(document: Mapping[str, Any], study: str) -> Settings:
+    """The settings that a study keeps; StudyError if they are not as `kept` gives them."""
+    for name in document:
+        if name in _NOT_KEPT:
+            raise StudyError(f"{study}, kept settings", name, "no part of a command")
+    return validated(Settings, document, f"{study}, kept settings: ")
+
+
 def validated(model: type[Given], document: Mapping[str, Any], where: str = "") -> Given:
     """The model of a document; InputError in one line that names the field.
 
@@ -227,6 +238,8 @@ def validated(model: type[Given], document: Mapping[str, Any], where: str = "") 
         if first["type"] == "extra_forbidden":
             fields = _fields(model, first["loc"][:-1])
             raise InputError(f"{where}{field}", "a field of that name", fields) from None
+        if first["type"] == "missing":
+            raise InputError(f"{where}{field}", "none", "a value") from None
         raise InputError(f"{where}{field}", _found(first["input"]), _expected(first)) from None
 
 

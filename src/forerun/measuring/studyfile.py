@@ -23,9 +23,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from forerun._values import printable
 from forerun.errors import InputError
 from forerun.factors import Space
 from forerun.measuring.asking import Asked
+from forerun.measuring.constraint import Constraint
 from forerun.measuring.given import GivenFactor
 from forerun.measuring.settings import Settings, validated
 
@@ -55,11 +57,14 @@ def read_study_file(path: Path) -> Asked:
     Without `study` the study lies beside the file, under its name.
     """
     try:
-        found = validated(StudyFile, _document(path), f"{path}: ")
-        space = Space(given.factor(name) for name, given in found.factors.items())
+        return _asked(path, validated(StudyFile, _document(path), f"{path}: "))
     except InputError as error:
         told = str(error)
         raise InputError(told if told.startswith(f"{path}: ") else f"{path}: {told}") from error
+
+
+def _asked(path: Path, found: StudyFile) -> Asked:
+    """What the file says, all of it read once: what is wrong is wrong with the file."""
     if (found.command is None) == (not found.commands):
         several = "both command and [commands]" if found.commands else "no command"
         raise InputError(str(path), several, 'command = "…", or a table [commands] of named ones')
@@ -68,7 +73,13 @@ def read_study_file(path: Path) -> Asked:
         update={"directory": here / (found.measure.directory or "")}
     )
     commands = found.commands if found.command is None else {"": found.command}
-    study = here / found.study if found.study else path.with_suffix(".db")
+    for text in commands.values():
+        settings.program(text)
+    for text in settings.where or ():
+        Constraint.parse(text)
+    space = Space(given.factor(name) for name, given in found.factors.items())
+    name = printable("study", found.study, InputError)
+    study = here / name if name else path.with_suffix(".db")
     return Asked(study, space, commands, settings)
 
 
@@ -77,5 +88,5 @@ def _document(path: Path) -> dict[str, object]:
         raise InputError(str(path), f"{path.stat().st_size} bytes", f"at most {_LARGEST}")
     try:
         return tomllib.loads(path.read_bytes().decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(str(path), str(error), "TOML") from None

@@ -29,7 +29,8 @@ def made_here(study: Study) -> bool:
     key, note = _key(), study.note(_NOTE)
     if key is None or note is None:
         return False
-    return hmac.compare_digest(str(note.get("hmac-sha256", "")), _seal(key, study))
+    found = str(note.get("hmac-sha256", ""))
+    return hmac.compare_digest(found.encode(), _seal(key, study).encode())
 
 
 def seal(study: Study) -> None:
@@ -51,13 +52,17 @@ def _seal(key: bytes, study: Study) -> str:
 
 
 def _what_runs(study: Study) -> list[Any]:
-    """All of a study that reaches a process: commands, what surrounds them, and texts in holes."""
-    levels = {
+    """All of a study that reaches a process, or says how: commands, their values, settings.
+
+    Where it says which values were last asked for, it may have more numbers: those are not run.
+    """
+    asked = study.note("values") or {}
+    values = {
         name: list(factor.values)
         for name, factor in study.space.items()
-        if factor.kind == "categorical"
+        if factor.kind == "categorical" or name not in asked
     }
-    return [study.commands, study.note("programs"), levels]
+    return [study.commands, study.note("programs"), study.note("measure"), asked, values]
 
 
 def _key() -> bytes | None:
