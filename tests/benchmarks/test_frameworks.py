@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 from lenet_constants import Figure
 from lenet_costs import START, STEP, WORK, costs_of
-from lenet_errors import Cache, Job, Key, fill, same_error_alone, with_known_levels
+from lenet_errors import METHODS, Cache, Job, Key, fill, same_error_alone, with_known_levels
 from lenet_points import CHUNK, FRAMEWORKS, SPACE, multiply_adds, tasks
-from lenet_report import METHODS, best_peer, floor, holds, summary
+from lenet_report import best_peer, floor, holds, summary
 from lenet_runs import Setting, append, missing, recorded, remaining, row, table, undisturbed
 from lenet_splits import read, repeat_spread, splits
 

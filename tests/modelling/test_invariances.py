@@ -106,8 +106,11 @@ def test_the_order_of_the_runs_makes_no_difference(expression: str, seed: int, c
 @few
 @given(seed=seeds)
 def test_names_of_factors_and_levels_make_no_difference(expression: str, seed: int) -> None:
-    """As long as they sort alike: levels are kept in their order, and starts drawn in it."""
-    names = {"batch": "for", "workers": "exp", "dropout": "a 'b' \\", "device": "π"}
+    """As long as they sort alike: levels are kept in their order, and starts drawn in it.
+
+    And as long as it can be told which of them counts workers.
+    """
+    names = {"batch": "for", "workers": "gpus 'b' \\", "dropout": "exp", "device": "π"}
     levels = {"p100": "", "t4": "t", "v100": "v"}
     table, asked = table_of_runs(seed, 40), points(seed)
     renamed, asked_anew = (

@@ -7,8 +7,8 @@ category, whose values are levels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -38,6 +38,7 @@ class Column:
     low: float = 0.0  # smallest and largest measured value, in the factor's own unit
     high: float = 0.0
     levels: tuple[str, ...] = ()
+    exchanged: bool = False  # a count of workers whose exchange, 1 - 1/x, may be a part of the time
 
     @property
     def constant(self) -> bool:
@@ -71,6 +72,10 @@ class Columns:
     def measured(cls, table: pd.DataFrame) -> Columns:
         """Learn the columns of a table of runs."""
         return cls(_measured(str(name), table[name]) for name in table.columns)
+
+    def exchanging(self, names: Collection[str]) -> Columns:
+        """The same columns, of which these count workers that exchange something."""
+        return Columns(replace(column, exchanged=column.name in names) for column in self.all)
 
     def __getitem__(self, name: str) -> Column:
         return next(column for column in self.all if column.name == name)

@@ -90,7 +90,7 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             if self.expression == "auto":
                 workers = effective_n_jobs(self.n_jobs)
                 self.model_: AutoModel | GenericModel = fit_auto(
-                    table, target, seed, workers, quick
+                    table, target, seed, workers, quick, self._counted(table)
                 )
             else:
                 self.model_ = fit_generic_model(
@@ -184,6 +184,12 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
             c.name: guess_role(c.name) for c in self.model_.columns.all if c.kind != "levels"
         }
         return {name: role for name, role in guessed.items() if role} | given
+
+    def _counted(self, table: pd.DataFrame) -> set[str]:
+        """The factors that count workers or nodes."""
+        guessed = {str(name): guess_role(str(name)) for name in table.columns}
+        roles = guessed | dict(self.roles or {})
+        return {name for name, role in roles.items() if role in ("workers", "nodes")}
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON document; `from_dict` gives a model with the same predictions to the bit."""

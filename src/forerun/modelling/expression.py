@@ -6,6 +6,10 @@
 categories, so that a term is `a * batch^p * gpus^q * level`. Logarithms of such sums are smooth
 and their derivatives cheap: d log t / d theta_k = (share of term k) * phi(x). The constants are
 found by damped Gauss-Newton steps, many problems (starts, folds) at once.
+
+Where workers exchange something, `phi(x)` also holds log(1 - 1/workers): of what each of them has
+to pass on, the part that is not its own. A single worker exchanges nothing, and eight hardly more
+than four: no power of their number says so.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import numpy as np
 from forerun.modelling.columns import Array, Codes, Columns
 
 SMALL_CATEGORIES = 40  # levels, all categories together, that may differ from term to term
+NOTHING = -50.0  # log of what a single worker exchanges: for a float, nothing
 TAIL = 4.0  # degrees of freedom of the Student-t noise: one run in twenty may be an outlier
 
 
@@ -36,26 +41,45 @@ class Design:
             (self.inner if room >= 0 else self.outer).append(place)
         self.inner.sort()
         self.outer.sort()
-        # (name, level) of each column of phi; "" is the constant
-        self.labels: list[tuple[str, str]] = [("", "")]
-        self.labels += [(column.name, "") for column in columns.numeric]
-        for place in self.inner:
-            self.labels += [(columns.levels[place].name, v) for v in columns.levels[place].levels]
+        # places, among the numbers, of those that count workers which exchange something
+        self.exchanging = [place for place, c in enumerate(columns.numeric) if c.exchanged]
 
-    @property
-    def width(self) -> int:
-        return len(self.labels)
+        levels = sum(len(columns.levels[place].levels) for place in self.inner)
+        self.width = 1 + len(columns.numeric) + levels + len(self.exchanging)
 
     @property
     def powers(self) -> slice:
         return slice(1, 1 + len(self.columns.numeric))
+
+    @property
+    def exchanges(self) -> slice:
+        return slice(self.width - len(self.exchanging), self.width)
 
     def phi(self, numbers: Array, codes: Codes) -> Array:
         parts = [np.ones((len(numbers), 1)), numbers]
         for place in self.inner:
             count = len(self.columns.levels[place].levels)
             parts.append((codes[:, [place]] == np.arange(count)).astype(float))
+        for place in self.exchanging:
+            inverse = np.exp(-np.maximum(self._logs(numbers, place), 0.0))
+            parts.append(np.log(np.maximum(1 - inverse, np.exp(NOTHING)))[:, None])
         return np.hstack(parts)
+
+    def elasticities(self, phi: Array, theta: Array, place: int) -> Array:
+        """By how many per cent the time of each row changes for one per cent of a number."""
+        shares = log_sum(phi, theta)[1]
+        found: Array = shares @ theta[:, self.powers.start + place]
+        if place in self.exchanging:
+            column = self.exchanges.start + self.exchanging.index(place)
+            others = np.expm1(np.maximum(self._logs(phi[:, self.powers], place), 0.0))
+            slope = np.divide(1.0, others, out=np.zeros_like(others), where=others > 0)
+            found = found + slope * (shares @ theta[:, column])
+        return found
+
+    def _logs(self, numbers: Array, place: int) -> Array:
+        """The logarithms themselves of a number that acts as a power."""
+        result: Array = numbers[:, place] + self.columns.numeric[place].centre
+        return result
 
 
 @dataclass(frozen=True)

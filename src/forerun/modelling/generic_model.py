@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forerun.modelling.auto import CHECK_ROWS, held_out_parts, place_of
+from forerun.modelling.auto import place_of
 from forerun.modelling.columns import Array, Columns
 from forerun.modelling.correction import Edges
+from forerun.modelling.cross_validation import CHECK_ROWS, held_out_parts
 from forerun.modelling.generic import (
     GenericExpression,
     Loss,

@@ -8,7 +8,9 @@ not negative, solved for at once: nature likes them, and they extrapolate well.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +31,7 @@ from forerun.modelling.expression import (
 Kind = Literal["single", "simple", "double", "triple"]
 
 SCALE = 1.0  # prior standard deviation of an exponent
+LEAST_SHARE = 0.01  # of the time, on average, that a simple term carries
 MOST_PRODUCTS = 800  # candidate simple terms
 SIMPLE_ROWS = 3_000  # runs that they are chosen on
 FEWEST_TO_TURN = 4  # distinct values of a number, below which a turn is not looked for
@@ -48,6 +51,13 @@ class Data:
     def rows(self, keep: Any) -> Data:
         return Data(self.design, self.phi[keep], self.codes[keep], self.target[keep])
 
+    @cached_property
+    def free(self) -> Array:
+        """What terms with free exponents see: no exchange."""
+        free = self.phi.copy()
+        free[:, self.design.exchanges] = 0.0
+        return free
+
     def logs(self, formula: Phases) -> Array:
         return formula.log(self.design, self.phi, self.codes)
 
@@ -65,7 +75,7 @@ def again(data: Data, kind: Kind, formula: Phases) -> Phases:
         noise = spread_of(residual)
         mean, precision = prior(len(formula.theta), data.design.width, noise, SCALE)
         weights = tail_weights(residual, noise)
-        theta, _ = solve(data.phi, target, weights[None], theta, mean, precision, 15)
+        theta, _ = solve(data.free, target, weights[None], theta, mean, precision, 15)
         outer = fit_levels(data, theta[0], outer)
     return Phases(theta[0], outer)
 
@@ -78,7 +88,7 @@ def single(data: Data, rounds: int = 3) -> tuple[Phases, float]:
     for _ in range(rounds):
         mean, precision = prior(1, data.design.width, noise, SCALE)
         offset = Phases(theta[0], outer).shared(data.design, data.codes)
-        theta, _ = solve(data.phi, data.target - offset, weights[None], theta, mean, precision, 3)
+        theta, _ = solve(data.free, data.target - offset, weights[None], theta, mean, precision, 3)
         outer = fit_levels(data, theta[0], outer)
         residual = data.target - Phases(theta[0], outer).log(data.design, data.phi, data.codes)
         freedom = max(len(residual) - len(data.design.columns.numeric) - 1, 1)
@@ -94,10 +104,13 @@ def several(data: Data, terms: int, seed: int, begin: Phases, noise: float) -> P
     starts = np.repeat(begin.theta[None], 8, axis=0).repeat(terms, axis=1)
     starts[:, :, 0] -= np.log(terms)
     starts += random.normal(0, 0.5, starts.shape)
+    starts[:, :, data.design.exchanges] = 0.0
     outer = begin.outer
     target = data.target - begin.shared(data.design, data.codes)
     few = random.permutation(len(target))[:400]
-    many, _ = solve(data.phi[few], target[few], np.ones((8, len(few))), starts, mean, precision, 40)
+    many, _ = solve(
+        data.free[few], target[few], np.ones((8, len(few))), starts, mean, precision, 40
+    )
     full = np.ones((3, len(target)))
     costs = [
         float(
@@ -107,12 +120,12 @@ def several(data: Data, terms: int, seed: int, begin: Phases, noise: float) -> P
         for one in many
     ]
     theta = many[np.argsort(costs)[:3]]
-    theta, cost = solve(data.phi, target, full, theta, mean, precision, 40)
+    theta, cost = solve(data.free, target, full, theta, mean, precision, 40)
     theta = theta[[int(np.argmin(cost))]]
     for _ in range(2):
         residual = target - log_sum(data.phi, theta[0])[0]
         weights = tail_weights(residual, max(spread_of(residual), noise / 4))
-        theta, _ = solve(data.phi, target, weights[None], theta, mean, precision, 10)
+        theta, _ = solve(data.free, target, weights[None], theta, mean, precision, 10)
         outer = fit_levels(data, theta[0], outer)
         target = data.target - Phases(theta[0], outer).shared(data.design, data.codes)
     return Phases(theta[0], outer)
@@ -123,8 +136,11 @@ def simple(data: Data, begin: Phases, most: int = 6) -> Phases:
     if len(data.target) > SIMPLE_ROWS:
         data = data.rows(np.random.default_rng(0).permutation(len(data.target))[:SIMPLE_ROWS])
     powers = data.phi[:, data.design.powers]
-    grid = products(begin.theta[0, data.design.powers])
-    candidates = np.exp(np.clip(powers @ grid.T, -LARGEST_LOG, LARGEST_LOG))
+    both = np.hstack([powers, data.phi[:, data.design.exchanges]])
+    grid = products(begin.theta[0, data.design.powers], data.design.exchanging)
+    candidates = np.exp(np.clip(both @ grid.T, -LARGEST_LOG, LARGEST_LOG))
+    through_one = (grid[:, powers.shape[1] :] * grid[:, data.design.exchanging] > 0).any(1)
+    least = np.where(through_one, 5 * LEAST_SHARE, LEAST_SHARE)  # it runs away if it is not there
     levels = begin.theta[0].copy()
     levels[: powers.shape[1] + 1] = 0.0
     outer = begin.outer
@@ -148,37 +164,59 @@ def simple(data: Data, begin: Phases, most: int = 6) -> Phases:
         weights = tail_weights(residual, spread_of(residual))
         if round_ >= 1:  # then keep the terms that carry most of the time
             share = (candidates * coefficients / total[:, None]).mean(0)
-            chosen = share >= max(0.01, np.sort(share)[-min(most, len(share))])
+            chosen = share >= np.maximum(least, np.sort(share)[-min(most, len(share))])
     kept = np.flatnonzero(coefficients > 0)
     theta = np.repeat(levels[None], len(kept), axis=0)
     theta[:, 0] = np.log(coefficients[kept])
-    theta[:, data.design.powers] = grid[kept]
+    theta[:, data.design.powers] = grid[kept, : powers.shape[1]]
+    theta[:, data.design.exchanges] = grid[kept, powers.shape[1] :]
     return Phases(theta, outer)
 
 
-def products(slopes: Array) -> Array:
-    """Exponents of the candidate terms, along the way that the single term says time goes."""
-    choices: list[tuple[float, ...]] = []
-    for slope in slopes:
-        if abs(slope) > 1.3:
-            steps: tuple[float, ...] = (0.0, 1.0, 2.0)
-        elif abs(slope) < 0.05:
-            steps = (0.0, 1.0)
-        else:
-            steps = (0.0, 0.5, 1.0)
-        choices.append(tuple(float(np.sign(slope) or 1.0) * step for step in steps))
+Choice = tuple[float, float]  # an exponent, and that of the exchange, of one factor in one term
+
+
+def products(slopes: Array, exchanging: Sequence[int] = ()) -> Array:
+    """Exponents of the candidate terms, then those of the exchanges, one row a term.
+
+    They go along the way that the single term says time goes. Workers that exchange something save
+    time only by sharing the work, and cost time by the exchange alone.
+    """
+    choices = [
+        _with_exchange(slope) if place in exchanging else _powers(slope)
+        for place, slope in enumerate(slopes)
+    ]
     if not choices:
         return np.zeros((1, 0))
     while np.prod([len(c) for c in choices]) > MOST_PRODUCTS:
-        # the weakest factor that still has a choice of three gets two; then none
+        # the weakest factor that still has most choices gets two; then none
         sizes = [len(c) for c in choices]
         weakest = min(
             (i for i in range(len(choices)) if sizes[i] == max(sizes)), key=lambda i: abs(slopes[i])
         )
-        choices[weakest] = (
-            (0.0, choices[weakest][-1]) if sizes[weakest] == 3 else (float(slopes[weakest]),)
-        )
-    return np.array(list(itertools.product(*choices)))
+        one = choices[weakest]
+        choices[weakest] = [one[0], one[-1]] if len(one) > 2 else [(float(slopes[weakest]), 0.0)]
+    rows = [
+        [power for power, _ in terms] + [terms[place][1] for place in exchanging]
+        for terms in itertools.product(*choices)
+    ]
+    return np.array(rows)
+
+
+def _powers(slope: float) -> list[Choice]:
+    if abs(slope) > 1.3:
+        steps: tuple[float, ...] = (0.0, 1.0, 2.0)
+    elif abs(slope) < 0.05:
+        steps = (0.0, 1.0)
+    else:
+        steps = (0.0, 0.5, 1.0)
+    return [(float(np.sign(slope) or 1.0) * step, 0.0) for step in steps]
+
+
+def _with_exchange(slope: float) -> list[Choice]:
+    """Nothing, a share of the work, or an exchange: all pass on to one another, or to one."""
+    shared = _powers(min(slope, -0.05)) if slope < 0.05 else [(0.0, 0.0)]
+    return [*shared, (1.0, 1.0), (0.0, 1.0)]
 
 
 def turns(data: Data, one: Phases, several_: Phases) -> Mask:

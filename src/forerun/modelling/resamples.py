@@ -78,13 +78,11 @@ def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resam
         constants(Phases(theta, fitted.formula.outer), design, fitted.centre) for theta in thetas
     ]
     over = _over(values, listed)
-    shares = [log_sum(phi, theta)[1].mean(0) for theta in thetas]
-    elasticities = {}
-    for place, column in enumerate(columns.numeric, start=1):
-        if column.kind == "power":
-            elasticities[column.name] = np.array(
-                [share @ theta[:, place] for share, theta in zip(shares, thetas, strict=True)]
-            )
+    elasticities = {
+        column.name: np.array([design.elasticities(phi, theta, place).mean() for theta in thetas])
+        for place, column in enumerate(columns.numeric)
+        if column.kind == "power"
+    }
     return Resamples(values, over, elasticities)
 
 

@@ -18,10 +18,14 @@ NEGLIGIBLE = 0.01  # an exponent that moves the log time by less over the whole 
 
 @dataclass(frozen=True)
 class Term:
-    """One product, in the user's units: coefficient * prod x^p * prod exp(r (x - c)) * levels."""
+    """One product, in the user's units: coefficient * prod x^p * prod exp(r (x - c)) * levels.
+
+    For the workers of an exchange also 1 - 1/x.
+    """
 
     log_coefficient: float
     exponents: dict[str, float]
+    exchanges: frozenset[str]
     levels: dict[str, dict[str, float]]  # multiples of the first level
 
 
@@ -74,6 +78,8 @@ def write_term(term: Term, design: Design, writer: Writer, folded: bool = True) 
             if not folded:
                 base = writer.ratio(column.name, math.exp(column.centre))
             factors += writer.raised(base, exponent)
+            if column.name in term.exchanges:
+                factors.append(writer.exchange(column.name))
         elif exponent:
             factors.append(writer.exponential(exponent / column.spread, column.name, column.centre))
     factors += [writer.levels(name, multiples) for name, multiples in term.levels.items()]
@@ -111,6 +117,11 @@ def _term(row: Array, design: Design, centre: float, folded: bool) -> Term:
         column.name: float(p)
         for column, p in zip(design.columns.numeric, row[design.powers], strict=True)
     }
+    exchanges = frozenset(
+        design.columns.numeric[place].name
+        for place, exponent in zip(design.exchanging, row[design.exchanges], strict=True)
+        if exponent
+    )
     logarithm = float(row[0]) + centre
     if folded:
         logarithm -= sum(
@@ -125,7 +136,7 @@ def _term(row: Array, design: Design, centre: float, folded: bool) -> Term:
         }
         if any(abs(math.log(multiple)) > NEGLIGIBLE / 10 for multiple in multiples.values()):
             levels[column.name] = multiples
-    return Term(logarithm, exponents, levels)
+    return Term(logarithm, exponents, exchanges, levels)
 
 
 def _inner(row: Array, design: Design) -> Iterator[tuple[Column, Array]]:

@@ -38,6 +38,9 @@ class Writer(ABC):
     def ratio(self, name: str, unit: float) -> str:
         return f"({self.name(name)}/{self.number(unit)})"
 
+    def exchange(self, name: str) -> str:
+        return f"(1 - 1/{self.name(name)})"
+
     def above(self, name: str, low: float) -> str:
         return f"max(0, {self.minus(name, low)})"
 
@@ -102,6 +105,9 @@ class _Latex(_Text):
 
     def ratio(self, name: str, unit: float) -> str:
         return rf"\left(\frac{{{self.name(name)}}}{{{self.number(unit)}}}\right)"
+
+    def exchange(self, name: str) -> str:
+        return rf"\left(1 - \frac{{1}}{{{self.name(name)}}}\right)"
 
     def above(self, name: str, low: float) -> str:
         return "\\" + super().above(name, low)

@@ -1,0 +1,59 @@
+"""Whether workers exchange something that costs time, and so many of them ever less more.
+
+What each of n workers has to pass on grows as 1 - 1/n: from nothing for one to a constant for many,
+as in an all-reduce. A power of n, learnt on a few workers, runs away from that on many. So where
+workers were counted from one on, their exchange is taken to cost time, unless held-out runs speak
+clearly against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from forerun.modelling.columns import Array, Codes, Columns
+from forerun.modelling.expression import Design
+from forerun.modelling.phases import Data, simple, single
+
+FEWEST = 3  # distinct numbers of workers, one among them
+FEWEST_RUNS = 20
+FOLDS = 5
+MOST_ROWS = 400  # that are asked
+CLEARLY = 1.5  # times the error without the exchange
+
+
+def with_exchange(
+    columns: Columns, numbers: Array, codes: Codes, target: Array, counted: Collection[str]
+) -> Columns:
+    """The columns, with the exchange of workers unless held-out runs speak against it.
+
+    `counted` names the factors that count workers.
+    """
+    names = [
+        column.name
+        for column, values in zip(columns.numeric, numbers.T, strict=True)
+        if column.name in counted and column.low == 1 and len(np.unique(values)) >= FEWEST
+    ]
+    if not names or len(target) < FEWEST_RUNS:
+        return columns
+    rows = np.random.default_rng(0).permutation(len(target))[:MOST_ROWS]
+    numbers, codes, target = numbers[rows], codes[rows], target[rows]
+    changed = columns.exchanging(names)
+    without, with_ = (_error(Design(each), numbers, codes, target) for each in (columns, changed))
+    return changed if with_ < CLEARLY * without else columns
+
+
+def _error(design: Design, numbers: Array, codes: Codes, target: Array) -> float:
+    """The mean error of simple terms on held-out points."""
+    data = Data(design, design.phi(numbers, codes), codes, target)
+    _, point = np.unique(np.column_stack([numbers, codes]), axis=0, return_inverse=True)
+    point = point.ravel()
+    part = (np.random.default_rng(0).permutation(int(point.max()) + 1) % FOLDS)[point]
+    errors = []
+    for number in range(FOLDS):
+        learn, unseen = data.rows(part != number), data.rows(part == number)
+        if min(len(learn.target), len(unseen.target)) > 0:
+            formula = simple(learn, single(learn)[0])
+            errors.append(np.abs(unseen.target - unseen.logs(formula)))
+    return float(np.concatenate(errors).mean())
