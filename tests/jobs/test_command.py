@@ -240,6 +240,19 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
         time_command(Command(("true",)), tmp_path / "file" / "output.txt")
     with pytest.raises(InputError, match="expected a file to write to: Is a directory"):
         time_command(Command(("true",)), tmp_path)
+    (tmp_path / "link").symlink_to("file")
+    with pytest.raises(InputError, match="expected a file to write to: Too many levels of sym"):
+        time_command(Command(("echo", "text")), tmp_path / "link")
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_an_output_that_becomes_a_link_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    output = tmp_path / "output.txt"
+    prepare = ("ln", "-sf", "file", str(output))
+    timing = time_command(Command(("echo", "text"), tmp_path, prepare=prepare), output)
+    assert timing.reason == "cannot be started: Too many levels of symbolic links"
+    assert (tmp_path / "file").read_text() == ""
 
 
 def test_a_file_that_the_kernel_cannot_execute(tmp_path: Path, output: Path) -> None:

@@ -215,10 +215,36 @@ def test_what_is_typed_at_the_terminal_does_not_reach_the_program(tmp_path: Path
     assert (tmp_path / "output.txt").read_text() == "done\n"
 
 
-def test_a_launcher_that_is_ended(tmp_path: Path, output: Path) -> None:
-    kill = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"
-    timing = time_command(Command((sys.executable, "-c", kill), tmp_path), output)
-    assert (timing.status, timing.reason) == ("failed", "cannot be started: its launcher was ended")
+def test_a_program_that_ends_its_launcher_is_ended(tmp_path: Path, output: Path) -> None:
+    text = "echo $$ >> pids; sleep 60 & echo $! >> pids; kill -KILL $PPID; sleep 60"
+    timing = time_command(shell(text, tmp_path), output)
+    assert (timing.status, timing.reason) == ("failed", "its launcher was ended or stopped")
+    assert len(pids(tmp_path)) == 2
+    assert not any(map(alive, pids(tmp_path)))
+
+
+def test_a_program_that_stops_its_launcher_has_the_time_of_any_other(
+    tmp_path: Path, output: Path
+) -> None:
+    text = "kill -STOP $PPID; " + FAMILY
+    timing = time_command(shell(text, tmp_path, timeout=0.5), output)
+    assert (timing.status, timing.reason) == ("timed_out", "took longer than 500 ms")
+    assert not any(map(alive, pids(tmp_path)))
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_program_that_goes_on_stopping_its_launcher_is_ended(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    monkeypatch.setattr(jobs_command, "ENDING", 0.5)
+    cancel = threading.Event()
+    text = f"trap '' TERM; while :; do kill -STOP $PPID; done & {FAMILY}"
+    threading.Timer(0.5, cancel.set if cancelled else cancel.clear).start()
+    timing = time_command(shell(text, tmp_path, timeout=60 if cancelled else 0.5), output, cancel)
+    expected = "cancelled" if cancelled else "its launcher was ended or stopped"
+    assert (timing.status, timing.reason) == ("cancelled" if cancelled else "failed", expected)
+    assert len(pids(tmp_path)) == 3
+    assert not any(map(alive, pids(tmp_path)))
 
 
 @pytest.fixture

@@ -36,19 +36,27 @@ def test_the_last_good_and_all_recent_bad_outputs_stay(directory: Path) -> None:
     assert kept == {run.uid for run in (*good[:5], *bad[:50])}
 
 
-def test_what_was_never_finished_counts_as_bad_unless_it_is_running(directory: Path) -> None:
-    half = [run_with_output(directory, "ok", age) for age in range(60)]
-    tidy(directory, [], [half[-1].uid])
+def test_what_is_running_stays(directory: Path) -> None:
+    runs = [run_with_output(directory, "failed", age) for age in range(60)]
+    tidy(directory, runs, [runs[-1].uid])
     kept = {file.stem for file in directory.iterdir()}
-    assert kept == {run.uid for run in (*half[:50], half[-1])}
+    assert kept == {run.uid for run in (*runs[:50], runs[-1])}
 
 
 def test_other_peoples_files_stay(directory: Path) -> None:
-    names = ["notes.txt", f"{'a' * 32}.log", f"{'x' * 32}.txt"]
+    names = ["notes.txt", f"{'a' * 32}.log", *(f"{number:032x}.txt" for number in range(60))]
     for name in names:
         (directory / name).touch()
     tidy(directory, [])
     assert sorted(file.name for file in directory.iterdir()) == sorted(names)
+
+
+def test_nothing_is_removed_through_a_link(directory: Path) -> None:
+    runs = [run_with_output(directory, "ok", age) for age in range(20)]
+    link = directory.with_name("b.output")
+    link.symlink_to(directory)
+    tidy(link, runs)
+    assert len(list(directory.iterdir())) == 20
 
 
 def test_all_together_never_fill_the_disk(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,14 @@ def test_commands_run_side_by_side_and_come_back_with_their_timings(tmp_path: Pa
     runner.close()
 
 
+def test_outputs_do_not_leave_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").symlink_to("elsewhere")
+    with pytest.raises(InputError, match="out: found a link, expected a directory of its own"):
+        LocalRunner(1, tmp_path / "out").start(task("true"))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_a_warm_up_that_fails_is_the_runs_failure(tmp_path: Path) -> None:
     runner = LocalRunner(1, tmp_path / "out")
     runner.start(task("sh", "-c", f"echo x >> {tmp_path}/count; exit 3", warmups=2))

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from typing import IO, Any
 
 from forerun import quantities
 from forerun.errors import InputError, one_line
-from forerun.jobs.launcher import tail_bytes
+from forerun.jobs.launcher import FORCE, GRACE, descendants, tail_bytes
 from forerun.jobs.marker import Marker, Printed
 from forerun.study import Status
 
@@ -32,6 +33,7 @@ TICK = 0.1  # seconds between two looks at the disk and at whether to cancel
 LAST_BYTES = 4096  # of the output, where its last line and a want of memory are looked for
 LONGEST = 200  # characters of the last line that a reason quotes
 CLEANUP = 60.0  # seconds that a cleanup may take
+ENDING = 2 * GRACE + 3 * FORCE + 5  # seconds in which a launcher has ended all that it can
 
 # All that a run may be measured by, so no factor can have these names.
 MEASURES = (
@@ -141,7 +143,7 @@ def time_command(
     output = output.absolute()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_bytes(b"")
+        os.close(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666))
     except OSError as error:
         raise InputError("output", output, f"a file to write to: {error.strerror}") from None
     try:
@@ -183,6 +185,11 @@ def _timed(command: Command, output: Path, cancel: threading.Event | None) -> Ti
         why = error.strerror if isinstance(error, OSError) else error
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return Timing("failed", started=now, reason=f"cannot be started: {why}")
+    if not answer:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        if cancel is not None and cancel.is_set():
+            return Timing("cancelled", started=now, reason="cancelled")
+        return Timing("failed", started=now, reason=full or "its launcher was ended or stopped")
     timing = Timing("ok", answer["timing"]["wall_seconds"], **answer["timing"])
     if answer["stopped"] == "timed_out":
         reason = f"took longer than {quantities.seconds(command.timeout or 0)}"
@@ -240,21 +247,40 @@ def _kept(output: Path, count: int) -> bytes:
 def _launched(
     command: Command, output: Path, cancel: threading.Event | None
 ) -> tuple[dict[str, Any], str]:
-    """What the launcher saw of the command, and how the disk was filling, if it was."""
+    """What the launcher saw of the command, and how the disk was filling, if it was.
+
+    Nothing where the program has kept its launcher from answering.
+    """
     full = ""
     reserves = _reserves({command.directory or Path(), output.parent}, command.disk_reserve)
-    with _launcher(_spec(command, output)) as (lifeline, answer):
+    limit = math.inf if command.timeout is None else time.monotonic() + command.timeout + ENDING
+    with _launcher(_spec(command, output)) as (launcher, lifeline, answer):
         answered = select.poll()
         answered.register(answer, select.POLLIN)
-        while not answered.poll(1000 * TICK):
-            full = _full_disk(reserves)
-            if full or (cancel is not None and cancel.is_set()):
+        while not answered.poll(1000 * TICK) and time.monotonic() < limit:
+            os.kill(launcher, signal.SIGCONT)  # the program may have stopped it
+            full = full or _full_disk(reserves)
+            if not lifeline.closed and (full or (cancel is not None and cancel.is_set())):
                 lifeline.close()
-                break
-        seen = json.loads(answer.read() or '{"error": "its launcher was ended"}')
+                limit = time.monotonic() + ENDING
+        seen = json.loads((answered.poll(0) and answer.read()) or "{}")
+        if not seen:
+            _end_all(launcher)
     if "error" in seen:
         raise OSError(errno.ECHILD, seen["error"])
     return seen, full
+
+
+def _end_all(launcher: int) -> None:
+    """End a launcher that does not do so itself, and all processes below it and of its session."""
+    limit = time.monotonic() + FORCE
+    found = {launcher}
+    while found and time.monotonic() < limit:
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+        found = descendants(launcher, session=launcher)
 
 
 def _spec(command: Command, output: Path) -> dict[str, Any]:
@@ -274,8 +300,11 @@ def _spec(command: Command, output: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _launcher(spec: dict[str, Any]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """A launcher's lifeline and its answer; with the context it ends, and so does the program."""
+def _launcher(spec: dict[str, Any]) -> Iterator[tuple[int, IO[bytes], IO[bytes]]]:
+    """A launcher, its lifeline and its answer; with the context it ends, and so does the program.
+
+    It leads a session of its own, so that its processes can be told even when it is gone.
+    """
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", LAUNCHER],
         stdin=subprocess.PIPE,
@@ -288,12 +317,16 @@ def _launcher(spec: dict[str, Any]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(spec).encode() + b"\n")
             process.stdin.flush()
-        yield process.stdin, process.stdout
+        yield process.pid, process.stdin, process.stdout
     finally:
         process.stdout.close()
         with suppress(BrokenPipeError):
             process.stdin.close()
-        process.wait()
+        try:
+            process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            _end_all(process.pid)
+            process.wait()
 
 
 def _reserves(paths: set[Path], most: int) -> dict[Path, int]:

@@ -49,7 +49,7 @@ class Output:
         self.limit = limit
         self.tail_limit = tail_bytes(limit)
         self.room = limit - self.tail_limit
-        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
         self.tail = bytearray()
         self.printed = self.written = 0
         # Where and when pieces ended in which a line did; none past the limit.
@@ -102,23 +102,24 @@ def tail_bytes(limit: int) -> int:
     return min(TAIL_BYTES, limit // 2)
 
 
-def descendants() -> set[int]:
-    """The living processes below this one."""
-    parents = {}
+def descendants(root: int, session: int | None = None) -> set[int]:
+    """The living processes below this one, and below those of the session."""
+    parents, found = {}, {root}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:
-            state, parent = stat.read().rpartition(b")")[2].split()[:2]
+            state, parent, _, leader = stat.read().rpartition(b")")[2].split()[:4]
             if state not in b"ZX":
                 parents[int(name)] = int(parent)
-    found = {os.getpid()}
+                if int(leader) == session:
+                    found.add(int(name))
     while new := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= new
-    return found - {os.getpid()}
+    return found - {root}
 
 
 def send(number: signal.Signals) -> None:
     """Send a signal to every process below this one."""
-    for pid in descendants():
+    for pid in descendants(os.getpid()):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
@@ -138,7 +139,7 @@ def end_left_behind(settle: float) -> int:
     """End what the program left behind; returns how many processes did not end by themselves."""
     if reap(settle):
         return 0
-    count = len(descendants())
+    count = len(descendants(os.getpid()))
     send(signal.SIGTERM)
     gone = reap(GRACE)
     limit = time.monotonic() + FORCE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,15 +21,14 @@ def output_directory(study: Path) -> Path:
 def tidy(directory: Path, runs: Iterable[Run], running: Iterable[str] = ()) -> None:
     """Remove what is no longer worth its space.
 
-    That is the output of good runs but the last few, and of old failures, to which runs belong
-    whose end nobody saw. Files that no run's output is named like are somebody else's, and stay.
+    That is the output of good runs but the last few, and of old failures. Files that are named for
+    none of these runs are somebody else's, and stay.
     """
-    under_way = set(running)
-    went_well = {run.uid for run in runs if run.status == "ok"}
+    statuses = {run.uid: run.status for run in runs}
+    own = statuses.keys() - set(running)
     good, bad = list[Path](), list[Path]()
-    for file in _by_age(directory):
-        if file.stem not in under_way:
-            (good if file.stem in went_well else bad).append(file)
+    for file in _by_age(directory, own):
+        (good if statuses[file.stem] == "ok" else bad).append(file)
     kept = [*good[-KEPT_GOOD:], *bad[-KEPT_BAD:]]  # the failures are the last to go
     for file in (*good[:-KEPT_GOOD], *bad[:-KEPT_BAD]):
         _remove(file)
@@ -39,13 +38,11 @@ def tidy(directory: Path, runs: Iterable[Run], running: Iterable[str] = ()) -> N
         sizes.pop(0)
 
 
-def _by_age(directory: Path) -> list[Path]:
-    """The files of runs, oldest first: 32 hexadecimal digits, as their uids."""
-    files = [
-        file
-        for file in directory.glob("*.txt")
-        if len(file.stem) == 32 and not set(file.stem) - set("0123456789abcdef")
-    ]
+def _by_age(directory: Path, uids: Set[str]) -> list[Path]:
+    """The files of these runs, oldest first; none where the directory is a link to others."""
+    if directory.is_symlink():
+        return []
+    files = [file for file in directory.glob("*.txt") if file.stem in uids]
     return sorted(files, key=lambda file: (_age(file), file.name))
 
 

@@ -92,6 +92,8 @@ class LocalRunner:
     def start(self, task: Task) -> None:
         if task.command is None:
             raise TypeError("a local runner runs commands")
+        if self._output.is_symlink():
+            raise InputError(str(self._output), "a link", "a directory of its own for the outputs")
         self._output.mkdir(exist_ok=True)
         cancel = threading.Event()
         # No daemon: a forerun that ends waits for its threads, and they for their commands' end.

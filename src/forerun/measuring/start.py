@@ -220,6 +220,7 @@ class Start:
                 self._ended.extend(self._runner.finished(0))
         for task, timing in self._ended:
             if timing.status == "cancelled":
+                output_of(self._outputs, task.uid).unlink(missing_ok=True)
                 continue
             run = self._run_of(task, timing)
             if writable:
