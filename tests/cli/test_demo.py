@@ -120,6 +120,21 @@ def test_the_demo_on_recorded_runs(forerun: Forerun, tmp_path: Path) -> None:
     assert again["unseen_error"] < 0.25
 
 
+@pytest.mark.parametrize("name", ["lenet.csv", "unseen.csv"])
+def test_the_demo_writes_over_nothing(forerun: Forerun, tmp_path: Path, name: str) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (tmp_path / "demo").mkdir()
+    place = tmp_path / "demo" / name
+    for there in (place.symlink_to, place.hardlink_to):
+        there(precious)
+        done = forerun("demo", "--recorded", "-o", tmp_path / "demo")
+        assert done.code == 2
+        assert "expected another directory for the demonstration" in done.err
+        assert precious.read_text() == "mine"
+        place.unlink()
+
+
 def test_no_point_is_both_learnt_and_unseen() -> None:
     runs = shipped_runs()
     learnt, unseen = split(runs)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from forerun import _outputs
 from forerun.cli.demo_steps import say, type_
+from forerun.errors import InputError
 from forerun.quantities import amount, percent
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ def walk(output: Path) -> dict[str, Any]:
     learnt, unseen = split(shipped_runs())
     output.mkdir(parents=True, exist_ok=True)
     table, study, page = output / "lenet.csv", output / "lenet.db", output / "report.html"
-    learnt.to_csv(table, index=False)
-    unseen.to_csv(output / "unseen.csv", index=False)
+    _write(table, learnt)
+    _write(output / "unseen.csv", unseen)
     say(_opening(len(learnt), len(unseen)))
     columns = ["--factors", ",".join(FACTORS), "--intrinsic", ",".join(INTRINSIC)]
     type_("import", str(table), "-o", str(study), *columns, "--memory", "memory_bytes")
@@ -36,6 +38,17 @@ def walk(output: Path) -> dict[str, Any]:
     type_("report", str(study), "-o", str(page))
     say(_closing(page))
     return {"directory": str(output), "study": str(study), "page": str(page), **verdict}
+
+
+def _write(path: Path, runs: pd.DataFrame) -> None:
+    """Write a table to a new file, or find it there from an earlier demonstration."""
+    content = runs.to_csv(index=False).encode()
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(str(path), "a link or no file", "another directory for the demonstration")
+    if not path.exists():
+        _outputs.write(path, content)
+    elif path.read_bytes() != content:
+        raise InputError(str(path), "another file", "another directory for the demonstration")
 
 
 def shipped_runs() -> pd.DataFrame:
