@@ -254,8 +254,10 @@ def test_a_copy_of_ones_own_study_is_ones_own(tmp_path: Path) -> None:
         ({"environment": {"A": "{x"}}, "expected {name} with the name of a factor"),
         ({"prepare": "'"}, "expected closed quotes"),
         ({"marker": "("}, "marker: found"),
+        ({"directory": Path("a\0b")}, "directory: found"),
+        ({"directory": Path("\udcff")}, "directory: found"),
     ],
 )
-def test_settings_that_are_none_are_refused(settings: dict[str, str], message: str) -> None:
+def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Program.parse("echo", **settings)  # type: ignore[arg-type]
+        Program.parse("echo", **settings)

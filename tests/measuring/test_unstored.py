@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,12 @@ def test_if_nothing_can_be_written_the_message_holds_the_run(
 def test_runs_that_do_not_fit_the_study_are_one_line_that_names_the_file(study: Study) -> None:
     Unstored(study).keep(Run(Point({"n": 1}), {"seconds": 1.0}), FULL)
     with pytest.raises(StudyError, match=r"a\.db\.unstored: found runs that do not fit the study"):
+        Unstored(study).take_in()
+
+
+def test_only_a_regular_file_is_opened(study: Study) -> None:
+    os.mkfifo(f"{study.path}.unstored")
+    with pytest.raises(StudyError, match=r"a\.db\.unstored: found no regular file"):
         Unstored(study).take_in()
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from forerun._values import printable
 from forerun.errors import InputError, StudyError
 from forerun.factors import Point, Space
 from forerun.jobs.command import Command, check_program
@@ -39,6 +40,7 @@ class Program:
         for name in self.environment:
             if not name or "=" in name or not name.isprintable():
                 raise InputError("environment", name, "the name of a variable")
+        printable("directory", str(self.directory or ""), InputError)  # a study keeps it
         for text in self.texts:
             _ = text.holes  # InputError where braces are not closed
         if self.timeout is not None and not 0 < self.timeout < float("inf"):

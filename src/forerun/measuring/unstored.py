@@ -62,6 +62,8 @@ class Unstored:
                 self.path.unlink()
 
     def _runs(self) -> list[Run]:
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise StudyError(str(self.path), "no regular file", "runs by forerun, or no such file")
         try:
             lines = self.path.read_bytes().split(b"\n")
         except OSError:
