@@ -38,6 +38,7 @@ from forerun.errors import InputError
 from forerun.factors import Point
 from forerun.measuring.adaptive import Adaptive
 from forerun.measuring.design import Design, LatinHypercube, Listed, Planned
+from forerun.measuring.progress import CHECKS
 from forerun.measuring.refits import Refits
 from forerun.modelling.teaching import as_table, predicted
 from forerun.study import Run
@@ -168,9 +169,9 @@ def replay(study: Replayed, name: str, seed: int, aim: float | None) -> Replay:
 
 
 def stated(design: Design, runs: Sequence[Run]) -> float:
-    """The error that the design believes to have; only the adaptive one says so."""
+    """The error that would end a campaign; only the adaptive design states one."""
     said = design.stated_error(runs) if isinstance(design, Adaptive) else None
-    return said.mape if said else np.inf
+    return said.mape if said and said.runs >= CHECKS else np.inf
 
 
 def ratio(replay: Replay, random: Replay) -> float:

@@ -53,7 +53,7 @@ def transfer_figure(found: Results) -> Figure:
         axes.axhline(few, color=LIGHT.accent, lw=0.7, ls=":")
         axes.set_title(framework, fontsize=9)
         axes.set_xlabel("runs of this framework")
-        axes.set_yscale("log")
+        axes.set_ylim(bottom=0)
         axes.set_xlim(0, ALONE[-1] + 5)
     panels[0].set_ylabel("mean error on unseen runs, %")
     panels[0].legend(fontsize=7, frameon=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from scaling_table import DEFAULT, METHODS, Result
 
 from forerun.plots import paper
@@ -18,7 +19,7 @@ def save(results: list[Result], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     alone = results[:-1]
     figure = Figure(figsize=(7, 5.4), layout="constrained")
-    above, below = figure.subplots(2, len(alone), squeeze=False)
+    above, below = figure.subplots(2, len(alone), squeeze=False, height_ratios=(3, 2))
     for upper, lower, result in zip(above, below, alone, strict=True):
         draw_runs(upper, result)
         draw_errors(lower, result)
@@ -35,8 +36,11 @@ def draw_runs(axes: Axes, result: Result) -> None:
     axes.errorbar(truth, guess, off, fmt="o", ms=3, lw=0.7, color=LIGHT.accent)
     ends = [0.8 * min(truth.min(), guess.min()), 1.25 * max(truth.max(), guess.max())]
     axes.plot(ends, ends, color=LIGHT.quiet, lw=0.7)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    for scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
+        scale("log")
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
     axes.set_title(f"{result.task.name} on 8 workers", fontsize=9)
     axes.set_xlabel("measured, s a step")
 

@@ -209,14 +209,14 @@ def fit_auto(
 
 def fit_formulas(data: Data, seed: int, each: Callable[..., Any] = map) -> dict[Kind, Phases]:
     """One formula of each kind, on the same runs."""
-    begin, noise = single(data)
+    begin = single(data)
     rest: dict[Kind, Callable[[], Phases]] = {
-        "simple": lambda: simple(data, begin),
-        "double": lambda: several(data, 2, seed, begin, noise),
-        "triple": lambda: several(data, 3, seed, begin, noise),
+        "simple": lambda: simple(data, begin.formula),
+        "double": lambda: several(data, 2, seed, begin),
+        "triple": lambda: several(data, 3, seed, begin),
     }
     found = each(lambda kind: rest[kind](), rest)
-    return {"single": begin, **dict(zip(rest, found, strict=True))}
+    return {"single": begin.formula, **dict(zip(rest, found, strict=True))}
 
 
 def place_of(columns: Columns, numbers: Array, codes: Codes) -> Place:

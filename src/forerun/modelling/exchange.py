@@ -54,6 +54,6 @@ def _error(design: Design, numbers: Array, codes: Codes, target: Array) -> float
     for number in range(FOLDS):
         learn, unseen = data.rows(part != number), data.rows(part == number)
         if min(len(learn.target), len(unseen.target)) > 0:
-            formula = simple(learn, single(learn)[0])
+            formula = simple(learn, single(learn).formula)
             errors.append(np.abs(unseen.target - unseen.logs(formula)))
     return float(np.concatenate(errors).mean())

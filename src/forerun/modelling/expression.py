@@ -22,6 +22,8 @@ import numpy as np
 from forerun.modelling.columns import Array, Codes, Columns
 
 SMALL_CATEGORIES = 40  # levels, all categories together, that may differ from term to term
+SCALES, NOISES = np.geomspace(0.02, 3, 21), np.geomspace(1e-3, 3, 41)  # that are considered
+EXPECTED, WIDTH = 0.5, 1.5  # what is thought of the scale beforehand, and deviation of its log
 NOTHING = -50.0  # log of what a single worker exchanges: for a float, nothing
 TAIL = 4.0  # degrees of freedom of the Student-t noise: one run in twenty may be an outlier
 
@@ -46,6 +48,13 @@ class Design:
 
         levels = sum(len(columns.levels[place].levels) for place in self.inner)
         self.width = 1 + len(columns.numeric) + levels + len(self.exchanging)
+
+    @property
+    def units(self) -> Array:
+        """By which constants are measured: a standard deviation of a number, a level."""
+        units = np.ones(self.width)
+        units[self.powers] = [c.spread if c.kind == "power" else 1.0 for c in self.columns.numeric]
+        return units
 
     @property
     def powers(self) -> slice:
@@ -187,6 +196,29 @@ def spread_of(residual: Array) -> float:
     return max(1.4826 * float(np.median(np.abs(residual))), 1e-3)
 
 
+def evidence(phi: Array, target: Array, weights: Array, units: Array) -> tuple[float, float]:
+    """The most probable scale of a single term's constants, and the noise, given the runs.
+
+    With few runs and many factors a small scale keeps the term from following the noise.
+    """
+    root = np.sqrt(weights)
+    total = root @ root
+    centred = phi[:, 1:] / units[1:]
+    centred = centred - (root**2 @ centred) / total
+    rest = root * (target - (root**2 @ target) / total)
+    left, sizes, _ = np.linalg.svd(root[:, None] * centred, full_matrices=False)
+    along = (left.T @ rest) ** 2
+    across = max(float(rest @ rest - along.sum()), 0.0)
+    free = max(len(target) - len(sizes) - 1, 0)
+    scales, noises = SCALES[:, None, None], NOISES[None, :, None]
+    variance = (scales * sizes) ** 2 + noises**2
+    cost = (along / variance + np.log(variance)).sum(2)
+    cost += across / noises[..., 0] ** 2 + 2 * free * np.log(noises[..., 0])
+    cost += ((np.log(scales[..., 0]) - np.log(EXPECTED)) / WIDTH) ** 2
+    one, other = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    return float(SCALES[one]), float(NOISES[other])
+
+
 def pooled_levels(residual: Array, codes: Codes, count: int) -> Array:
     """The mean residual of each level, pulled towards 0: the more, the fewer and noisier its runs.
 
@@ -204,13 +236,17 @@ def pooled_levels(residual: Array, codes: Codes, count: int) -> Array:
     return effects
 
 
-def prior(terms: int, width: int, noise: float, scale: float) -> tuple[Array, Array]:
+def prior(terms: int, units: Array, noise: float, scale: float) -> tuple[Array, Array]:
     """Mean and precision (in units of the noise) of the constants of `terms` terms.
 
-    Exponents and log levels are N(0, scale^2); the constants of several terms N(-1, 4), for they
-    share the (centred) total; the single constant is free.
+    Exponents and log levels are N(0, scale^2), each in its unit: `scale` is what a term changes by
+    over a standard deviation of a number, or from level to level. The constants of several terms
+    are N(-1, 4), for they share the (centred) total; the single constant is free.
     """
-    mean, precision = np.zeros((terms, width)), np.full((terms, width), (noise / scale) ** 2)
+    mean, precision = (
+        np.zeros((terms, len(units))),
+        np.tile((noise * units / scale) ** 2, (terms, 1)),
+    )
     precision[:, 0] = 1e-8 if terms == 1 else (noise / 2.0) ** 2
     mean[:, 0] = 0.0 if terms == 1 else -1.0
     return mean, precision

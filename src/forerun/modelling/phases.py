@@ -20,6 +20,7 @@ from forerun.modelling.columns import Array, Codes, Mask
 from forerun.modelling.expression import (
     Design,
     Phases,
+    evidence,
     log_sum,
     pooled_levels,
     prior,
@@ -30,7 +31,7 @@ from forerun.modelling.expression import (
 
 Kind = Literal["single", "simple", "double", "triple"]
 
-SCALE = 1.0  # prior standard deviation of an exponent
+NESTED_ROWS = 80  # runs up to which free terms are found anew in each part of a cross-validation
 LEAST_SHARE = 0.01  # of the time, on average, that a simple term carries
 MOST_PRODUCTS = 800  # candidate simple terms
 SIMPLE_ROWS = 3_000  # runs that they are chosen on
@@ -64,49 +65,62 @@ class Data:
 
 def again(data: Data, kind: Kind, formula: Phases) -> Phases:
     """The same kind of formula fitted to other runs; free terms start from the given ones."""
+    begin = single(data)
     if kind == "single":
-        return single(data)[0]
+        return begin.formula
     if kind == "simple":
-        return simple(data, single(data)[0])
-    theta, outer = formula.theta[None], single(data)[0].outer  # levels from these runs alone
+        return simple(data, begin.formula)
+    if len(data.target) <= NESTED_ROWS:
+        return several(data, len(formula.theta), 0, begin)
+    theta, outer = formula.theta[None], begin.formula.outer  # levels from these runs alone
     for _ in range(2 if outer else 1):
         target = data.target - Phases(theta[0], outer).shared(data.design, data.codes)
         residual = target - log_sum(data.phi, theta[0])[0]
         noise = spread_of(residual)
-        mean, precision = prior(len(formula.theta), data.design.width, noise, SCALE)
+        mean, precision = prior(len(formula.theta), data.design.units, noise, begin.scale)
         weights = tail_weights(residual, noise)
         theta, _ = solve(data.free, target, weights[None], theta, mean, precision, 15)
         outer = fit_levels(data, theta[0], outer)
     return Phases(theta[0], outer)
 
 
-def single(data: Data, rounds: int = 3) -> tuple[Phases, float]:
-    """One product term, robustly; and the spread of what it leaves."""
+@dataclass(frozen=True)
+class Single:
+    """One product term, the spread of what it leaves, and the scale of its constants."""
+
+    formula: Phases
+    noise: float
+    scale: float
+
+
+def single(data: Data, rounds: int = 3) -> Single:
+    """One product term, robustly."""
+    units = data.design.units
     theta = np.zeros((1, 1, data.design.width))
-    weights, noise = np.ones_like(data.target), 0.3
+    weights = np.ones_like(data.target)
     outer = no_levels(data)
     for _ in range(rounds):
-        mean, precision = prior(1, data.design.width, noise, SCALE)
-        offset = Phases(theta[0], outer).shared(data.design, data.codes)
-        theta, _ = solve(data.free, data.target - offset, weights[None], theta, mean, precision, 3)
+        target = data.target - Phases(theta[0], outer).shared(data.design, data.codes)
+        scale, noise = evidence(data.free, target, weights, units)
+        scale *= max(len(target) / data.design.width, 1.0)  # many runs need no holding back
+        mean, precision = prior(1, units, noise, scale)
+        theta, _ = solve(data.free, target, weights[None], theta, mean, precision, 3)
         outer = fit_levels(data, theta[0], outer)
         residual = data.target - Phases(theta[0], outer).log(data.design, data.phi, data.codes)
-        freedom = max(len(residual) - len(data.design.columns.numeric) - 1, 1)
-        noise = spread_of(residual) * float(np.sqrt(len(residual) / freedom))
         weights = tail_weights(residual, noise)
-    return Phases(theta[0], outer), noise
+    return Single(Phases(theta[0], outer), noise, scale)
 
 
-def several(data: Data, terms: int, seed: int, begin: Phases, noise: float) -> Phases:
+def several(data: Data, terms: int, seed: int, begin: Single) -> Phases:
     """`terms` free product terms, the best of several starts around the single term."""
     random = np.random.default_rng(seed)
-    mean, precision = prior(terms, data.design.width, noise, SCALE)
-    starts = np.repeat(begin.theta[None], 8, axis=0).repeat(terms, axis=1)
+    noise, outer = begin.noise, begin.formula.outer
+    mean, precision = prior(terms, data.design.units, noise, begin.scale)
+    starts = np.repeat(begin.formula.theta[None], 8, axis=0).repeat(terms, axis=1)
     starts[:, :, 0] -= np.log(terms)
     starts += random.normal(0, 0.5, starts.shape)
     starts[:, :, data.design.exchanges] = 0.0
-    outer = begin.outer
-    target = data.target - begin.shared(data.design, data.codes)
+    target = data.target - begin.formula.shared(data.design, data.codes)
     few = random.permutation(len(target))[:400]
     many, _ = solve(
         data.free[few], target[few], np.ones((8, len(few))), starts, mean, precision, 40

@@ -13,7 +13,7 @@ from forerun.modelling.auto import AutoModel
 from forerun.modelling.columns import Array
 from forerun.modelling.expression import Phases, log_sum, prior, solve, spread_of, tail_weights
 from forerun.modelling.generic import design_from, fit_resamples
-from forerun.modelling.phases import SCALE, Data, single
+from forerun.modelling.phases import Data, single
 from forerun.modelling.terms import constants
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ def _free(formula: Phases, data: Data, drawn: Array) -> list[Array]:
     """All exponents and coefficients anew, from where they are."""
     target = data.target - formula.shared(data.design, data.codes)
     residual = target - log_sum(data.phi, formula.theta)[0]
-    noise = single(data)[1]  # as in the fit itself
-    mean, precision = prior(len(formula.theta), data.design.width, noise, SCALE)
+    begin = single(data)  # as in the fit itself
+    mean, precision = prior(len(formula.theta), data.design.units, begin.noise, begin.scale)
     precision = precision + np.where(formula.theta == 0, 1e6, 0.0)  # what was left out stays out
-    weights = drawn * tail_weights(residual, max(spread_of(residual), noise / 4))
+    weights = drawn * tail_weights(residual, max(spread_of(residual), begin.noise / 4))
     found: list[Array] = []
     for start in range(0, len(weights), 10):  # ten at a time: memory stays bounded
         some = weights[start : start + 10]
