@@ -18,20 +18,17 @@ from pathlib import Path
 
 from forerun._rows import with_variants
 from forerun.errors import FactorError, InputError, StudyError
-from forerun.factors import VARIANT, Space, Value
+from forerun.factors import VARIANT, Space
 from forerun.measuring.campaign import Campaign
 from forerun.measuring.domain import Domain
-from forerun.measuring.opening import open_study
+from forerun.measuring.opening import SETTINGS, VALUES, open_study
 from forerun.measuring.outputs import output_directory
 from forerun.measuring.program import Program
 from forerun.measuring.rehearsal import Rehearsal
 from forerun.measuring.runner import LocalRunner, Runner
 from forerun.measuring.settings import Settings, kept_settings
-from forerun.measuring.trust import made_here, seal
+from forerun.measuring.trust import made_here
 from forerun.study import Study
-
-_NOTE = "measure"  # of a study, under which its settings are kept
-_VALUES = "values"  # and the values that its factors were last asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +47,16 @@ def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
     settings, is_said = _settings(asked), asked.commands is not None
     programs, space = _programs(asked, settings), _space(asked)
     _check_design(space, settings, programs)
-    opened = open_study(asked.study, space, programs, trust=asked.trust, once=not is_said)
+    opened = open_study(
+        asked.study,
+        space,
+        programs,
+        trust=asked.trust,
+        once=not is_said,
+        settings=settings.kept() if is_said else None,
+    )
     for program in opened.programs.values():
         program.check_installed(opened.space)
-    if is_said:
-        opened.study.set_note(_NOTE, settings.kept())
-        opened.study.set_note(_VALUES, _values_of(opened.space))
-        if opened.is_ours:
-            seal(opened.study)
     return Campaign(
         opened.study,
         opened.programs,
@@ -109,7 +108,7 @@ def _settings(asked: Asked) -> Settings:
     if asked.commands is not None or not asked.study.exists():
         return asked.settings
     study = Study.open(asked.study)
-    return asked.settings.over(kept_settings(study.note(_NOTE) or {}, str(asked.study)))
+    return asked.settings.over(kept_settings(study.note(SETTINGS) or {}, str(asked.study)))
 
 
 def _programs(asked: Asked, settings: Settings) -> dict[str, Program]:
@@ -144,7 +143,7 @@ def _last_asked(study: Study) -> Space:
 
     No other than its own, for those are what its owner has seen and trusts.
     """
-    known, kept = study.space, study.note(_VALUES) or {}
+    known, kept = study.space, study.note(VALUES) or {}
     for name, values in kept.items():
         own = known[name].values if name in known else ()
         if not isinstance(values, list) or not values or any(one not in own for one in values):
@@ -154,10 +153,6 @@ def _last_asked(study: Study) -> Space:
         replace(known[name], values=tuple(kept.get(name, known[name].values)))
         for name in dict.fromkeys([*kept, *known])
     )
-
-
-def _values_of(space: Space) -> dict[str, list[Value]]:
-    return {name: list(factor.values) for name, factor in space.items() if factor.values}
 
 
 def _values_for(known: Space, given: Space) -> Space:

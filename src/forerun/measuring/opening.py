@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from forerun.errors import FactorError, ForerunWarning, StudyError
 from forerun.factors import VARIANT, Factor, Space, Value
@@ -17,6 +18,10 @@ from forerun.measuring.trust import made_here, seal
 from forerun.study import Study
 
 
+SETTINGS = "measure"  # the note of a study under which its settings are kept
+VALUES = "values"  # and the values that its factors were last asked for
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A study that is ready to be measured into."""
@@ -24,7 +29,6 @@ class Opened:
     study: Study
     space: Space  # to choose points from: what was asked for, with `variant` where it is a factor
     programs: dict[str, Program]  # to run
-    is_ours: bool  # whether all that it would run is this user's, or trusted
 
 
 def open_study(
@@ -34,12 +38,14 @@ def open_study(
     *,
     trust: bool = False,
     once: bool = False,
+    settings: Mapping[str, Any] | None = None,
 ) -> Opened:
     """The study at this path, made if there is none, for these factors and programs.
 
     Values and programs that it lacks are added. What is not given (None) is the study's own. A
     program that is the study's own is only run if this user made it, or with `trust`. With `once`
     what may change around a known program, such as its time-out, holds for this time alone.
+    `settings`, where given, are kept to go on with, and so are the values that were asked for.
     """
     path = Path(path)
     is_new = not path.exists()
@@ -59,9 +65,14 @@ def open_study(
             widen(study, space)
         _warn_of_directories(study, programs)
         keep_programs(study, programs, for_later=not once)
+        chosen_from = _chosen_from(study, space, programs)
+        if settings is not None:
+            values = {name: list(f.values) for name, f in chosen_from.items() if f.values}
+            study.set_note(SETTINGS, settings)
+            study.set_note(VALUES, values)
         if ours:
-            seal(study)
-    return Opened(study, _chosen_from(study, space, programs), dict(programs), ours)
+            seal(study)  # last: all of this is part of it
+    return Opened(study, chosen_from, dict(programs))
 
 
 def _check_names(path: Path, space: Space, programs: Mapping[str, Program]) -> None:
