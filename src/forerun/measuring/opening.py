@@ -17,7 +17,6 @@ from forerun.measuring.program import Program, keep_programs, label, programs_in
 from forerun.measuring.trust import made_here, seal
 from forerun.study import Study
 
-
 SETTINGS = "measure"  # the note of a study under which its settings are kept
 VALUES = "values"  # and the values that its factors were last asked for
 
