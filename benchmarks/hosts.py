@@ -35,6 +35,7 @@ MTU = 4000
 # and as many of an acknowledgement with every other frame that comes the other way. So small a
 # bucket also loses some of its tokens whenever it is woken late, by calibration 1.5 %.
 FRAME = 1.015 * (MTU - 52 + 66 + 33) / (MTU - 52)
+PATIENCE = 10.0  # seconds for processes that were ended to be gone
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 
@@ -139,14 +140,25 @@ def remove_left_behind() -> None:
 def remove(prefix: str) -> None:
     """End what runs on the hosts with this prefix, and remove them."""
     for group in GROUPS.glob(f"{prefix}*"):
-        while pids := (group / "cgroup.procs").read_text().split():
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
+        limit = time.monotonic() + PATIENCE
+        while not removed(group):
+            if time.monotonic() > limit:
+                raise RuntimeError(f"{group}: its processes do not end")
             time.sleep(0.01)
-        group.rmdir()
     for namespace in NAMESPACES.glob(f"{prefix}*"):
         run("ip", "netns", "delete", namespace.name)
+
+
+def removed(group: Path) -> bool:
+    """End the processes of a control group and remove it; False while they are busy leaving."""
+    for pid in (group / "cgroup.procs").read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def stolen() -> float:

@@ -41,8 +41,10 @@ def test_a_host_computes_with_its_share() -> None:
 
 
 def test_hosts_are_gone_afterwards() -> None:
+    began, begin = os.pipe()
     with hosts(2) as made:
-        made.fork(0, signal.pause)
+        made.fork(0, lambda: (os.write(begin, b"!"), signal.pause()))
+        os.read(began, 1)
         assert len(left(os.getpid())) == 5  # two control groups, and a switch
     assert left(os.getpid()) == []
     _, status = os.wait()
@@ -50,7 +52,7 @@ def test_hosts_are_gone_afterwards() -> None:
 
 
 def test_what_a_killed_process_made_goes_with_the_next_start() -> None:
-    source = "import os; from hosts import hosts; hosts(2).__enter__(); os.kill(os.getpid(), 9)"
+    source = "import hosts, os; h = hosts.hosts(2); h.__enter__(); os.kill(os.getpid(), 9)"
     folder = Path(places.__file__).parent
     killed = subprocess.Popen([sys.executable, "-c", source], cwd=folder)
     assert killed.wait() == -signal.SIGKILL
