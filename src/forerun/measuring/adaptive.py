@@ -39,6 +39,7 @@ RANDOM = 5  # one run in so many is at a random point
 COST = 0.5  # exponent of the seconds that a gain is divided by: with 1, too little is learnt a run
 FEWEST_TIMED = 3  # runs before which all points are taken to cost the same
 REPEATS = 3  # runs of one point, at most
+OPINIONS = 4  # models whose opinion of their error counts
 HOPELESS = 2  # points of a level that failed, with none that did not, after which it is left
 
 
@@ -94,11 +95,12 @@ class Adaptive:
 
     def stated_error(self, runs: Sequence[Run]) -> StatedError | None:
         """The error to be expected at a random point of the space; None before there is a model."""
-        model = self.model(runs)
-        if model is None:
+        models = self._refits.last(runs, OPINIONS)
+        if not models:
             return None
         judged = as_table(_Choice(self, runs, ()).judged, self.space)
-        return state(float(expected_errors(model, judged).mean()), self._surprises(runs))
+        opinions = [float(expected_errors(model, judged).mean()) for model in models]
+        return state(opinions, self._surprises(runs))
 
     def _one(self, runs: Sequence[Run], pending: Sequence[Point]) -> Chosen | None:
         choice = _Choice(self, runs, pending)

@@ -37,6 +37,15 @@ class Refits:
         """The model of the runs up to where it was last due; None if it never was."""
         return self._of(self._learnt(runs), self._target)
 
+    def last(self, runs: Sequence[Run], count: int) -> list[PerformanceModel]:
+        """The last so many models, the newest first; fewer at the beginning."""
+        found: list[PerformanceModel] = []
+        learnt = self._learnt(runs)
+        while len(found) < count and (model := self._of(learnt, self._target)) is not None:
+            found.append(model)
+            learnt = self._learnt(learnt[:-1])
+        return found
+
     def cost_model(self, runs: Sequence[Run]) -> PerformanceModel | None:
         """The model of what a run takes by the clock; None where that is not known."""
         learnt = [run for run in self._learnt(runs) if run.status == "ok"]

@@ -19,7 +19,8 @@ from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.teaching import stand_in
 
 WIDEST = 1.5  # log error that is reckoned with at most
-DOUBTS = 6.0  # random runs that count as much as the model's own opinion
+DOUBTS = 6.0  # random runs that count as much as what is thought beforehand:
+BIAS = 1.3  # that a model of few runs is off by so many times what it thinks
 SPREAD = 0.9  # standard deviation of an absolute error over its mean
 NEW = 0.3  # log error for a level that was not measured
 
@@ -58,14 +59,18 @@ def expected_errors(model: PerformanceModel, table: pd.DataFrame) -> Array:
     return result
 
 
-def state(opinion: float, surprises: Sequence[Surprise]) -> StatedError:
-    """The model's opinion of its error, put right by what the random runs have shown."""
+def state(opinions: Sequence[float], surprises: Sequence[Surprise]) -> StatedError:
+    """The model's opinion of its error, put right by what the random runs have shown.
+
+    Of the opinions of the last few models the largest counts: a campaign ends where the stated
+    error is small, and so would end where a model for once thinks too well of itself.
+    """
     count = len(surprises)
-    factor, trust = 1.0, count / (count + DOUBTS)
+    factor = DOUBTS * math.log(BIAS)
     if count:
         found = sum(one.found for one in surprises)
         expected = sum(one.expected for one in surprises)
-        factor = (found / expected) ** trust
-    mape = opinion * factor
+        factor += count * math.log(max(found, 1e-9) / max(expected, 1e-9))
+    mape = max(opinions) * math.exp(factor / (count + DOUBTS))
     wide = math.exp(1.645 * SPREAD / math.sqrt(count + DOUBTS))
     return StatedError(mape, mape / wide, mape * wide, count)
