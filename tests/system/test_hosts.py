@@ -42,8 +42,13 @@ def test_a_host_computes_with_its_share() -> None:
 
 def test_hosts_are_gone_afterwards() -> None:
     began, begin = os.pipe()
+
+    def work() -> None:
+        os.write(begin, b"!")
+        signal.pause()
+
     with hosts(2) as made:
-        made.fork(0, lambda: (os.write(begin, b"!"), signal.pause()))
+        made.fork(0, work)
         os.read(began, 1)
         assert len(left(os.getpid())) == 5  # two control groups, and a switch
     assert left(os.getpid()) == []

@@ -107,8 +107,8 @@ def _free(formula: Phases, data: Data, drawn: Array) -> list[Array]:
     found: list[Array] = []
     for start in range(0, len(weights), 10):  # ten at a time: memory stays bounded
         some = weights[start : start + 10]
-        begin = np.repeat(formula.theta[None], len(some), axis=0)
-        found += list(solve(data.phi, target, some, begin, mean, precision, 12)[0])
+        starts = np.repeat(formula.theta[None], len(some), axis=0)
+        found += list(solve(data.phi, target, some, starts, mean, precision, 12)[0])
     return [np.where(formula.theta == 0, 0.0, theta) for theta in found]
 
 
