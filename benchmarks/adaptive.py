@@ -1,16 +1,17 @@
 """Measuring adaptively against random points, a Latin hypercube and the cheapest points first.
 
-    python benchmarks/adaptive.py benchmarks/measured/lenet-*.csv [--cache FILE]
+    python benchmarks/adaptive.py benchmarks/measured/lenet-*.csv [--each] [--cache FILE]
 
-Each table is measured again from its own runs, and so are all together, as commands of one study:
-30 % of the points are held out, always the same, and the others are a pool to choose from. For each
-of ten seeds random points are run up to 35; their error on the held-out points is what the other
-designs are to reach, and the seconds of their runs what the others' are divided by. An error counts
-as reached where the next fit confirms it; a design that has not reached it with the whole pool
-counts with all its seconds. The adaptive design is the one of `forerun measure`, and also says
-what error it believes to have: a campaign that is to reach that error would stop there.
+The tables are measured again from their own runs, as commands of one study; with --each, each of
+them alone too. 30 % of the points are held out, always the same, and the others are a pool to
+choose from. For each of ten seeds random points are run up to 35; their error on the held-out
+points is what the other designs are to reach, and the seconds of their runs what the others' are
+divided by. An error counts as reached where the next fit confirms it; a design that has not reached
+it with the whole pool counts with all its seconds. The adaptive design is the one of `forerun
+measure`, and also says what error it believes to have: a campaign that is to reach that error would
+stop there.
 
-About half an hour on two cores; with --cache a second start goes on where the first one stopped.
+About ten minutes on two cores; with --cache a second start goes on where the first one stopped.
 """
 
 from __future__ import annotations
@@ -264,13 +265,14 @@ def report(files: Sequence[Path], by_seed: dict[int, list[Replay]]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("runs", type=Path, nargs="+", help="tables of measured runs")
+    parser.add_argument("--each", action="store_true", help="each table alone too")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--cache", type=Path, help="file that keeps what was replayed")
     parser.add_argument("--workers", type=int, default=2, help="processes")
     given = parser.parse_args()
-    studies = [[file] for file in given.runs]
-    if len(studies) > 1:
-        studies.append(given.runs)
+    studies = [given.runs]
+    if given.each and len(given.runs) > 1:
+        studies += [[file] for file in given.runs]
     try:
         found = every_replay(studies, given.seeds, Kept(given.cache), given.workers)
         names = {replayed(files).name: files for files in studies}

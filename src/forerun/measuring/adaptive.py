@@ -36,10 +36,10 @@ from forerun.study import Run
 CANDIDATES = 1_000  # points considered
 JUDGED = 300  # random points whose expected error is to fall
 RANDOM = 5  # one run in so many is at a random point
-COST = 0.5  # exponent of the seconds that a gain is divided by: with 1, too little is learnt a run
+COST = 1.0  # exponent of the seconds that a gain is divided by
 FEWEST_TIMED = 3  # runs before which all points are taken to cost the same
 REPEATS = 3  # runs of one point, at most
-OPINIONS = 4  # models whose opinion of their error counts
+OPINIONS = 2  # models whose opinion of their error counts
 HOPELESS = 2  # points of a level that failed, with none that did not, after which it is left
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from forerun.modelling.columns import Array, Codes, Mask
 from forerun.modelling.correction import Place, Seen, Smoothness, condition, hyperparameters
 from forerun.modelling.expression import Phases
-from forerun.modelling.phases import NESTED_ROWS, Data, Kind, again
+from forerun.modelling.phases import Data, Kind, again
 
 CHECK_ROWS = 400  # runs that cross-validation is done on
+NESTED_ROWS = 80  # up to which each part of the cross-validation learns its own lengths
 MOST_VARIANCE = 0.25  # of a log time, that a prediction is lowered by half of
 FADE = 0.3  # standard deviations outside, over which the members other than the first fade
 

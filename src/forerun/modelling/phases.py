@@ -31,7 +31,7 @@ from forerun.modelling.expression import (
 
 Kind = Literal["single", "simple", "double", "triple"]
 
-NESTED_ROWS = 80  # runs up to which free terms are found anew in each part of a cross-validation
+FEW_RUNS = 2  # a constant, with fewer of which free terms fit anything
 LEAST_SHARE = 0.01  # of the time, on average, that a simple term carries
 MOST_PRODUCTS = 800  # candidate simple terms
 SIMPLE_ROWS = 3_000  # runs that they are chosen on
@@ -70,7 +70,7 @@ def again(data: Data, kind: Kind, formula: Phases) -> Phases:
         return begin.formula
     if kind == "simple":
         return simple(data, begin.formula)
-    if len(data.target) <= NESTED_ROWS:
+    if len(data.target) < FEW_RUNS * formula.theta.size:  # the given terms know the other runs
         return several(data, len(formula.theta), 0, begin)
     theta, outer = formula.theta[None], begin.formula.outer  # levels from these runs alone
     for _ in range(2 if outer else 1):
