@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from kept import Kept, sources
 from numpy.typing import NDArray
 from published import TARGET, Cut, cuts
 from rich.console import Console
@@ -32,7 +32,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
-import forerun
 from forerun import PerformanceModel
 from forerun.modelling.columns import Columns
 from forerun.modelling.feasibility import features
@@ -67,10 +66,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="results so far, to go on from")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
-    done: dict[str, dict[str, Any]] = {}
-    if arguments.cache and arguments.cache.exists():
-        done = json.loads(arguments.cache.read_text())
-    rows = []
+    done, rows = Kept(arguments.cache), []
     for cut in track(
         [c for c in cuts(arguments.data) if arguments.only in c.column],
         "learning",
@@ -78,19 +74,17 @@ def main() -> None:
     ):
         key = digest(cut)
         if key not in done:
-            done[key] = measure(cut)
-            if arguments.cache:
-                arguments.cache.write_text(json.dumps(done))
+            done.put({key: measure(cut)})
         rows.append({"column": cut.column, "series": cut.series, **done[key]})
     report(pd.DataFrame(rows))
 
 
 def digest(cut: Cut) -> str:
-    """What a cached result belongs to: this version of forerun and exactly these runs."""
+    """What a cached result belongs to: exactly this code and these runs."""
     frames = [
         pd.util.hash_pandas_object(part).to_numpy().tobytes() for part in (cut.learn, cut.predict)
     ]
-    name = f"{forerun.__version__}/{cut.column}/{cut.series}".encode()
+    name = f"{sources('modelling')}/{cut.column}/{cut.series}".encode()
     return hashlib.sha256(b"".join([name, *frames])).hexdigest()
 
 

@@ -8,7 +8,6 @@ like a slow framework.
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import platform
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import rows
 from lenet_points import CHUNK, SPACE, Task, rough_seconds, tasks
 from rich.console import Console
 
@@ -134,24 +134,13 @@ def remaining(frameworks: Sequence[str], out: Path) -> list[Task]:
 
 def missing(framework: str, path: Path) -> Iterator[Task]:
     """The runs of one framework that its table does not hold, failed ones included."""
-    done = Counter(recorded(path))
-    for task in tasks(framework):
-        if done[task.point]:
-            done[task.point] -= 1
-        else:
-            yield task
+    return rows.missing(tasks(framework), recorded(path), lambda task: task.point)
 
 
 def recorded(path: Path) -> list[Point]:
-    """The point of each row; a row that was cut off by a crash is dropped from the file."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        path.write_text("".join(lines[:-1]))
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [SPACE.point({name: cells[name] for name in SPACE}) for cells in rows]
+    """The point of each row."""
+    made = rows.recorded(path)
+    return [SPACE.point({name: cells[name] for name in SPACE}) for cells in made]
 
 
 def warm_up(setting: Setting) -> None:
@@ -194,14 +183,7 @@ def row(point: Point, timing: Timing) -> Row:
 
 def append(path: Path, cells: Row) -> None:
     """One more row, on the disk when this returns."""
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(cells)
-        file.flush()
-        os.fsync(file.fileno())
+    rows.append(path, COLUMNS, [cells])
 
 
 def said(timing: Timing) -> str:

@@ -15,6 +15,8 @@ from lenet_points import FRAMEWORKS, SPACE
 from numpy.typing import NDArray
 
 from forerun.errors import InputError
+from forerun.measuring.noise import pooled_spread
+from forerun.plots.tables import repeats_of
 
 Array = NDArray[np.float64]
 
@@ -84,9 +86,6 @@ def first_runs(runs: pd.DataFrame, count: int, seed: int) -> pd.DataFrame:
 
 def repeat_spread(runs: pd.DataFrame) -> tuple[float, int]:
     """Pooled relative standard deviation between repeats, and how many points were repeated."""
-    logs = np.log(runs[TARGET]).groupby(runs["point"])
-    repeated = logs.var(ddof=1)[logs.size() > 1]
-    freedom = (logs.size() - 1)[logs.size() > 1]
-    if not len(repeated):
-        return float("nan"), 0
-    return float(np.sqrt(np.average(repeated, weights=freedom))), len(repeated)
+    points = repeats_of(runs, ["point"], TARGET)
+    spread = pooled_spread(points)
+    return float("nan") if spread is None else spread, sum(len(times) > 1 for times in points)

@@ -14,12 +14,12 @@ import os
 import statistics
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import rows
 from calibrate_hosts import COLUMNS as CALIBRATED
 from hosts import Hosts, hosts
 from lenet_runs import machine, version
@@ -105,11 +105,11 @@ class Setting:
         timing, lines = self.run((sys.executable, str(HERE / "calibrate_hosts.py"), *words))
         if timing.status != "ok":
             raise InputError("calibration", timing.reason, "an exit code of 0")
-        rows = list(csv.DictReader(lines[lines.index(CALIBRATED) :]))
-        worst = max(rows, key=off)
+        found = list(csv.DictReader(lines[lines.index(CALIBRATED) :]))
+        worst = max(found, key=off)
         what = f"{worst['what']} {worst['megabits']}".strip()
         progress.print(f"calibrated: furthest off is {what}, by {off(worst):.1f} %")
-        return [{"started": timing.started, **cells} for cells in rows]
+        return [{"started": timing.started, **cells} for cells in found]
 
 
 def disturbed(cells: Row) -> float:
@@ -176,9 +176,9 @@ def measure(setting: Setting, out: Path, quick: bool = False, limit: int | None 
 
 def calibrated(setting: Setting, made: Hosts, out: Path) -> bool:
     """Whether the hosts are as slow as they should be; what was found is kept in any case."""
-    rows = setting.calibrate(made)
-    append(out / "scaling-calibration.csv", rows)
-    return max(map(off, rows)) <= MOST_OFF
+    found = setting.calibrate(made)
+    rows.append(out / "scaling-calibration.csv", tuple(found[0]), found)
+    return max(map(off, found)) <= MOST_OFF
 
 
 def measure_all(setting: Setting, made: Hosts, todo: list[Task], path: Path) -> None:
@@ -186,7 +186,7 @@ def measure_all(setting: Setting, made: Hosts, todo: list[Task], path: Path) -> 
     failures = 0
     for number, task in enumerate(todo, start=1):
         cells = setting.undisturbed(made, task)
-        append(path, [cells])
+        rows.append(path, COLUMNS, [cells])
         told = " ".join(f"{name} {cells[name]}" for name in FACTORS)
         progress.print(f"{number} of {len(todo)}: {told}: {cells.get('seconds', '-')} s a step")
         failures = 0 if cells["status"] == "ok" else failures + 1
@@ -196,39 +196,13 @@ def measure_all(setting: Setting, made: Hosts, todo: list[Task], path: Path) -> 
 
 def missing(wanted: list[Task], path: Path) -> list[Task]:
     """The runs that the table does not hold, in order."""
-    done = Counter(recorded(path))
-    left = []
-    for task in wanted:
-        if done[task]:
-            done[task] -= 1
-        else:
-            left.append(task)
-    return left
+    return list(rows.missing(wanted, recorded(path), lambda task: task))
 
 
 def recorded(path: Path) -> list[Task]:
-    """The runs that ended well; a row that was cut off by a crash is dropped from the file."""
-    if not path.exists():
-        return []
-    lines = path.read_text().splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        path.write_text("".join(lines[:-1]))
-    with path.open(newline="") as file:
-        rows = [cells for cells in csv.DictReader(file) if cells["status"] == "ok"]
-    return [Task(cells["network"], *(int(cells[name]) for name in FACTORS[1:])) for cells in rows]
-
-
-def append(path: Path, rows: list[Row] | list[dict[str, str]]) -> None:
-    """More rows, on the disk when this returns."""
-    columns = COLUMNS if "status" in rows[0] else tuple(rows[0])
-    new = not path.exists()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerows(rows)
-        file.flush()
-        os.fsync(file.fileno())
+    """The runs that ended well."""
+    good = [cells for cells in rows.recorded(path) if cells["status"] == "ok"]
+    return [Task(cells["network"], *(int(cells[name]) for name in FACTORS[1:])) for cells in good]
 
 
 def describe(setting: Setting, path: Path) -> None:

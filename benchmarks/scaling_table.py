@@ -20,6 +20,8 @@ from rich.table import Table
 
 from forerun import PerformanceModel
 from forerun.errors import InputError
+from forerun.measuring.noise import pooled_spread
+from forerun.plots.tables import repeats_of
 
 Array = NDArray[np.float64]
 
@@ -125,12 +127,16 @@ def macs(network: str, size: int) -> float:
 
 def tasks(runs: pd.DataFrame) -> list[Task]:
     """Each network alone, then both together."""
-    known = runs["workers"] <= KNOWN
+    is_known = runs["workers"] <= KNOWN
+    learn, unseen = runs[is_known], runs[~is_known]
     found = []
     for network, factor in (("lenet", "filters"), ("transformer", "width")):
-        own = runs.rename(columns={"size": factor})[runs["network"] == network]
-        found.append(Task(network, [factor], own[known], own[~known]))
-    found.append(Task("both", ["network", "parameters", "macs"], runs[known], runs[~known]))
+        own = [
+            part[part["network"] == network].rename(columns={"size": factor})
+            for part in (learn, unseen)
+        ]
+        found.append(Task(network, [factor], *own))
+    found.append(Task("both", ["network", "parameters", "macs"], learn, unseen))
     return found
 
 
@@ -178,15 +184,12 @@ def verdict(result: Result) -> str:
 
 def repeats(runs: pd.DataFrame) -> str:
     """The spread between runs of the same configuration: no model can be better."""
-    logs = np.log(runs["seconds"]).groupby([runs[name] for name in ("network", "size", *SCALES)])
-    several = logs.size() > 1
-    if not several.any():
+    points = repeats_of(runs, ["network", "size", *SCALES], "seconds")
+    spread = pooled_spread(points)
+    if spread is None:
         return "no configuration was run twice"
-    freedom = (logs.size() - 1)[several]
-    spread = float(np.sqrt(np.average(logs.var(ddof=1)[several], weights=freedom)))
-    return (
-        f"spread between repeats of a configuration: {100 * spread:.1f} % ({several.sum()} of them)"
-    )
+    several = sum(len(times) > 1 for times in points)
+    return f"spread between repeats of a configuration: {100 * spread:.1f} % ({several} of them)"
 
 
 def points_table(result: Result) -> Table:

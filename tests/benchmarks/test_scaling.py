@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rows import append
 from scaling_points import BATCHES, MEGABITS, SIZES, Task, tasks
-from scaling_runs import FACTORS, append, disturbed, measured, missing
+from scaling_runs import COLUMNS, FACTORS, disturbed, measured, missing
 from scaling_table import macs
 from scaling_table import tasks as cuts
 
@@ -63,7 +64,8 @@ def test_a_second_start_goes_on(tmp_path: Path) -> None:
     table, every = tmp_path / "scaling.csv", tasks()
     assert missing(every, table) == every
     for task, status in zip(every[:3], ("ok", "failed", "ok"), strict=True):
-        append(table, [{name: getattr(task, name) for name in FACTORS} | {"status": status}])
+        cells = {name: getattr(task, name) for name in FACTORS} | {"status": status}
+        append(table, COLUMNS, [cells])
     with table.open("a") as file:
         file.write("lenet,8,20")  # a start that was killed while it wrote
     assert sorted(missing(every, table), key=str) == sorted([every[1], *every[3:]], key=str)

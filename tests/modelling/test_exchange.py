@@ -10,7 +10,7 @@ from forerun import PerformanceModel
 from forerun.modelling.auto import AutoModel
 from forerun.modelling.columns import Array, Column, Columns
 from forerun.modelling.exchange import with_exchange
-from forerun.modelling.expression import Design
+from forerun.modelling.expression import Design, log_sum
 
 WORKERS = (1, 2, 4)
 
@@ -110,14 +110,17 @@ def test_elasticities_are_the_slopes_of_the_formula(model: PerformanceModel) -> 
     def phi(table: pd.DataFrame) -> Array:
         return fitted.design.phi(fitted.columns.numbers(table), fitted.columns.codes(table))
 
-    found = fitted.design.elasticities(phi(table), fitted.formula.theta, place)
+    def elasticities(table: pd.DataFrame) -> Array:
+        theta = fitted.formula.theta
+        shares = log_sum(phi(table), theta)[1]
+        return fitted.design.elasticities(phi(table), theta, shares, place)
+
     above, below = (
         fitted.log_formula(table.assign(workers=table["workers"] * (1 + step)))
         for step in (1e-5, -1e-5)
     )
-    np.testing.assert_allclose(found, (above - below) / 2e-5, rtol=1e-4)
-    one = fitted.design.elasticities(phi(points((1,))), fitted.formula.theta, place)
-    np.testing.assert_allclose(one, 0, atol=1e-9)
+    np.testing.assert_allclose(elasticities(table), (above - below) / 2e-5, rtol=1e-4)
+    np.testing.assert_allclose(elasticities(points((1,))), 0, atol=1e-9)
 
 
 def test_a_column_written_before_there_were_exchanges_can_be_read() -> None:

@@ -36,13 +36,14 @@ def refuse_foreign(asked: Asked) -> None:
 def _lines(study: Study) -> Iterator[str]:
     """All of a study that would reach a process."""
     from forerun.measuring.program import programs_in
+    from forerun.measuring.trust import SETTINGS
 
     for program in programs_in(study).values():
         yield f"$ {program.template.text}"
         yield from _around(program)
     for name, factor in study.space.items():
         yield f"{name}: {_values(factor)}"
-    for name, value in (study.note("measure") or {}).items():
+    for name, value in (study.note(SETTINGS) or {}).items():
         yield f"{name}: {value}"
 
 

@@ -183,13 +183,11 @@ def _timed(command: Command, output: Path, cancel: threading.Event | None) -> Ti
         answer, full = _launched(command, output, cancel)
     except (OSError, InputError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        return Timing("failed", started=now, reason=f"cannot be started: {why}")
+        return _untimed("failed", f"cannot be started: {why}")
     if not answer:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
         if cancel is not None and cancel.is_set():
-            return Timing("cancelled", started=now, reason="cancelled")
-        return Timing("failed", started=now, reason=full or "its launcher was ended or stopped")
+            return _untimed("cancelled", "cancelled")
+        return _untimed("failed", full or "its launcher was ended or stopped")
     timing = Timing("ok", answer["timing"]["wall_seconds"], **answer["timing"])
     if answer["stopped"] == "timed_out":
         reason = f"took longer than {quantities.seconds(command.timeout or 0)}"
@@ -201,6 +199,11 @@ def _timed(command: Command, output: Path, cancel: threading.Event | None) -> Ti
     if command.marker is not None:
         return _marked(timing, command, output, answer["offsets"], answer["times"])
     return timing
+
+
+def _untimed(status: Status, reason: str) -> Timing:
+    """Of a run that nobody can say any more of."""
+    return Timing(status, started=datetime.now(UTC).isoformat(timespec="seconds"), reason=reason)
 
 
 def _not_ok(timing: Timing, status: Status, reason: str) -> Timing:

@@ -21,13 +21,13 @@ from forerun.errors import FactorError, InputError, StudyError
 from forerun.factors import VARIANT, Space
 from forerun.measuring.campaign import Campaign
 from forerun.measuring.domain import Domain
-from forerun.measuring.opening import SETTINGS, VALUES, open_study
+from forerun.measuring.opening import open_study
 from forerun.measuring.outputs import output_directory
 from forerun.measuring.program import Program
 from forerun.measuring.rehearsal import Rehearsal
 from forerun.measuring.runner import LocalRunner, Runner
 from forerun.measuring.settings import Settings, kept_settings
-from forerun.measuring.trust import made_here
+from forerun.measuring.trust import SETTINGS, VALUES, made_here
 from forerun.study import Study
 
 

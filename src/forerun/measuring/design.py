@@ -21,7 +21,7 @@ from forerun.factors import Point, Space
 from forerun.measuring.domain import Allowed, Domain
 from forerun.study import Run
 
-Why = Literal["chosen", "random", "repeat", "warm-up"]
+Why = Literal["chosen", "random", "repeat"]
 
 NAMES = ("adaptive", "grid", "latin", "d-optimal", "random")
 SOURCE = "measure "  # what a run's source begins with, before why it was made

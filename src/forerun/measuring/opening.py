@@ -14,11 +14,8 @@ from forerun.factors import VARIANT, Factor, Space, Value
 from forerun.jobs.command import MEASURES
 from forerun.measuring.lock import locked
 from forerun.measuring.program import Program, keep_programs, label, programs_in, timed
-from forerun.measuring.trust import made_here, seal
+from forerun.measuring.trust import SETTINGS, VALUES, made_here, seal
 from forerun.study import Study
-
-SETTINGS = "measure"  # the note of a study under which its settings are kept
-VALUES = "values"  # and the values that its factors were last asked for
 
 
 @dataclass(frozen=True, slots=True)

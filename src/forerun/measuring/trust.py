@@ -18,8 +18,11 @@ from typing import Any
 
 from forerun._rows import as_json
 from forerun.errors import InputError
+from forerun.measuring.program import NOTE as PROGRAMS
 from forerun.study import Study
 
+SETTINGS = "measure"  # the note of a study under which its settings are kept
+VALUES = "values"  # and the values that its factors were last asked for
 _BYTES = 32
 _NOTE = "seal"  # of the study, under which the seal is kept
 
@@ -56,13 +59,13 @@ def _what_runs(study: Study) -> list[Any]:
 
     Where it says which values were last asked for, it may have more numbers: those are not run.
     """
-    asked = study.note("values") or {}
+    asked = study.note(VALUES) or {}
     values = {
         name: list(factor.values)
         for name, factor in study.space.items()
         if factor.kind == "categorical" or name not in asked
     }
-    return [study.commands, study.note("programs"), study.note("measure"), asked, values]
+    return [study.commands, study.note(PROGRAMS), study.note(SETTINGS), asked, values]
 
 
 def _key() -> bytes | None:

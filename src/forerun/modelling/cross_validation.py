@@ -15,7 +15,7 @@ import numpy as np
 from forerun.modelling.columns import Array, Codes, Mask
 from forerun.modelling.correction import Place, Seen, Smoothness, condition, hyperparameters
 from forerun.modelling.expression import Phases
-from forerun.modelling.phases import Data, Kind, again
+from forerun.modelling.phases import Data, Kind, again, single
 
 CHECK_ROWS = 400  # runs that cross-validation is done on
 NESTED_ROWS = 80  # up to which each part of the cross-validation learns its own lengths
@@ -102,7 +102,8 @@ def cross_validate(
         # a level that only the held-out runs have could not be asked for
         test = held & known_levels(place.codes, ~held)
         learn, unseen = data.rows(~held), data.rows(test)
-        again_ = {kind: again(learn, kind, formula) for kind, formula in formulas.items()}
+        begin = single(learn)
+        again_ = {kind: again(learn, kind, formula, begin) for kind, formula in formulas.items()}
         seen, where = Seen.of(place.rows(~held)), place.rows(test)
         logs, variances = [], []
         for (kind, smoothness), scale in zip(MEMBERS, scales, strict=True):
@@ -137,14 +138,7 @@ def known_levels(codes: Codes, learnt: Mask) -> Mask:
 
 def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[int | None, Mask]]:
     """Five parts of the distinct points; then, for each factor, its largest values."""
-    both = np.column_stack([place.numbers, place.codes])
-    _, point = np.unique(both, axis=0, return_inverse=True)
-    point = point.ravel()
-    count = int(point.max()) + 1
-    part_of = random.permutation(count) % 5
-    parts: list[tuple[int | None, Mask]] = []
-    if count > 2:
-        parts = [(None, part_of[point] == part) for part in range(min(5, count))]
+    parts: list[tuple[int | None, Mask]] = [(None, part) for part in random_parts(place, random)]
     for factor, values in enumerate(place.numbers.T):
         distinct = np.unique(values)
         if len(distinct) < 3:
@@ -155,6 +149,16 @@ def held_out_parts(place: Place, random: np.random.Generator) -> list[tuple[int 
         if np.count_nonzero(test) <= 0.5 * len(values):
             parts.append((factor, test))
     return [(factor, test) for factor, test in parts if np.count_nonzero(~test) >= 2]
+
+
+def random_parts(place: Place, random: np.random.Generator) -> list[Mask]:
+    """Five parts of the distinct points, or as many as there are of them; none of one or two."""
+    both = np.column_stack([place.numbers, place.codes])
+    _, point = np.unique(both, axis=0, return_inverse=True)
+    point = point.ravel()
+    count = int(point.max()) + 1
+    part_of = random.permutation(count) % 5
+    return [part_of[point] == part for part in range(min(5, count))] if count > 2 else []
 
 
 def weigh(checks: Sequence[Check]) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -89,8 +89,10 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         with threadpool_limits(1):
             if self.expression == "auto":
                 workers = effective_n_jobs(self.n_jobs)
+                roles = self._roles(map(str, table.columns))
+                counted = {name for name, role in roles.items() if role in ("workers", "nodes")}
                 self.model_: AutoModel | GenericModel = fit_auto(
-                    table, target, seed, workers, quick, self._counted(table)
+                    table, target, seed, workers, quick, counted
                 )
             else:
                 self.model_ = fit_generic_model(
@@ -179,17 +181,11 @@ class PerformanceModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     @property
     def roles_(self) -> dict[str, str]:
         """The role of each factor that has one: as given, else as its name says."""
-        given = dict(self.roles or {})
-        guessed = {
-            c.name: guess_role(c.name) for c in self.model_.columns.all if c.kind != "levels"
-        }
-        return {name: role for name, role in guessed.items() if role} | given
+        return self._roles(c.name for c in self.model_.columns.all if c.kind != "levels")
 
-    def _counted(self, table: pd.DataFrame) -> set[str]:
-        """The factors that count workers or nodes."""
-        guessed = {str(name): guess_role(str(name)) for name in table.columns}
-        roles = guessed | dict(self.roles or {})
-        return {name for name, role in roles.items() if role in ("workers", "nodes")}
+    def _roles(self, names: Iterable[str]) -> dict[str, str]:
+        guessed = {name: role for name in names if (role := guess_role(name))}
+        return guessed | dict(self.roles or {})
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON document; `from_dict` gives a model with the same predictions to the bit."""

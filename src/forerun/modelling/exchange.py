@@ -13,12 +13,13 @@ from collections.abc import Collection
 import numpy as np
 
 from forerun.modelling.columns import Array, Codes, Columns
+from forerun.modelling.correction import Place
+from forerun.modelling.cross_validation import random_parts
 from forerun.modelling.expression import Design
 from forerun.modelling.phases import Data, simple, single
 
 FEWEST = 3  # distinct numbers of workers, one among them
 FEWEST_RUNS = 20
-FOLDS = 5
 MOST_ROWS = 400  # that are asked
 CLEARLY = 1.5  # times the error without the exchange
 
@@ -47,13 +48,9 @@ def with_exchange(
 def _error(design: Design, numbers: Array, codes: Codes, target: Array) -> float:
     """The mean error of simple terms on held-out points."""
     data = Data(design, design.phi(numbers, codes), codes, target)
-    _, point = np.unique(np.column_stack([numbers, codes]), axis=0, return_inverse=True)
-    point = point.ravel()
-    part = (np.random.default_rng(0).permutation(int(point.max()) + 1) % FOLDS)[point]
     errors = []
-    for number in range(FOLDS):
-        learn, unseen = data.rows(part != number), data.rows(part == number)
-        if min(len(learn.target), len(unseen.target)) > 0:
-            formula = simple(learn, single(learn).formula)
-            errors.append(np.abs(unseen.target - unseen.logs(formula)))
+    for held in random_parts(Place(numbers, codes), np.random.default_rng(0)):
+        learn, unseen = data.rows(~held), data.rows(held)
+        formula = simple(learn, single(learn).formula)
+        errors.append(np.abs(unseen.target - unseen.logs(formula)))
     return float(np.concatenate(errors).mean())

@@ -74,9 +74,11 @@ class Design:
             parts.append(np.log(np.maximum(1 - inverse, np.exp(NOTHING)))[:, None])
         return np.hstack(parts)
 
-    def elasticities(self, phi: Array, theta: Array, place: int) -> Array:
-        """By how many per cent the time of each row changes for one per cent of a number."""
-        shares = log_sum(phi, theta)[1]
+    def elasticities(self, phi: Array, theta: Array, shares: Array, place: int) -> Array:
+        """By how many per cent the time of each row changes for one per cent of a number.
+
+        `shares` are those of the terms, as `log_sum` gives them.
+        """
         found: Array = shares @ theta[:, self.powers.start + place]
         if place in self.exchanging:
             column = self.exchanges.start + self.exchanging.index(place)

@@ -63,9 +63,11 @@ class Data:
         return formula.log(self.design, self.phi, self.codes)
 
 
-def again(data: Data, kind: Kind, formula: Phases) -> Phases:
-    """The same kind of formula fitted to other runs; free terms start from the given ones."""
-    begin = single(data)
+def again(data: Data, kind: Kind, formula: Phases, begin: Single) -> Phases:
+    """The same kind of formula fitted to other runs, whose single term is `begin`.
+
+    Free terms start from the given ones.
+    """
     if kind == "single":
         return begin.formula
     if kind == "simple":

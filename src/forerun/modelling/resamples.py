@@ -78,8 +78,14 @@ def _of_phases(fitted: AutoModel, table: pd.DataFrame, measured: Array) -> Resam
         constants(Phases(theta, fitted.formula.outer), design, fitted.centre) for theta in thetas
     ]
     over = _over(values, listed)
+    shares = [log_sum(phi, theta)[1] for theta in thetas]
     elasticities = {
-        column.name: np.array([design.elasticities(phi, theta, place).mean() for theta in thetas])
+        column.name: np.array(
+            [
+                design.elasticities(phi, theta, share, place).mean()
+                for theta, share in zip(thetas, shares, strict=True)
+            ]
+        )
         for place, column in enumerate(columns.numeric)
         if column.kind == "power"
     }
