@@ -13,7 +13,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forerun.jobs import Command, Marker, launcher, time_command
-from forerun.jobs.launcher import PIECE_BYTES, TAIL_BYTES, Output, tail_bytes
+from forerun.jobs.launcher import PIECE_BYTES, TAIL_BYTES, Output, Task, tail_bytes
+
+NAMES = st.binary(min_size=1).filter(lambda name: b"\0" not in name)
+TEXTS = st.binary().filter(lambda text: b"\0" not in text)
+
+
+@given(
+    task=st.builds(
+        Task,
+        program=NAMES,
+        words=st.lists(TEXTS, min_size=1),
+        environment=st.dictionaries(NAMES, TEXTS),
+        directory=NAMES,
+        output=NAMES,
+        output_limit=st.integers(1),
+        timeout=st.floats(0, exclude_min=True),
+        marks=st.booleans(),
+    )
+)
+def test_the_launcher_gets_the_task_that_was_sent(task: Task) -> None:
+    size, _, packed = task.packed().partition(b"\n")
+    assert len(packed) == int(size)
+    assert vars(Task.unpacked(packed)) == vars(task)
 
 
 @given(pieces=st.lists(st.binary(min_size=1)), limit=st.integers(1, 300))

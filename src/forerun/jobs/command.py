@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -23,11 +22,12 @@ from typing import IO, Any
 
 from forerun import quantities
 from forerun.errors import InputError, one_line
-from forerun.jobs.launcher import FORCE, GRACE, descendants, tail_bytes
+from forerun.jobs.launcher import FORCE, GRACE, Task, descendants, tail_bytes
 from forerun.jobs.marker import Marker, Printed
 from forerun.study import Status
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
+# Imported, not run as a script, which would be compiled anew each time.
+LAUNCH = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main()"
 VMSTAT = Path("/proc/vmstat")
 TICK = 0.1  # seconds between two looks at the disk and at whether to cancel
 LAST_BYTES = 4096  # of the output, where its last line and a want of memory are looked for
@@ -257,7 +257,7 @@ def _launched(
     full = ""
     reserves = _reserves({command.directory or Path(), output.parent}, command.disk_reserve)
     limit = math.inf if command.timeout is None else time.monotonic() + command.timeout + ENDING
-    with _launcher(_spec(command, output)) as (launcher, lifeline, answer):
+    with _launcher(_task(command, output)) as (launcher, lifeline, answer):
         answered = select.poll()
         answered.register(answer, select.POLLIN)
         while not answered.poll(1000 * TICK) and time.monotonic() < limit:
@@ -269,8 +269,8 @@ def _launched(
         seen = json.loads((answered.poll(0) and answer.read()) or "{}")
         if not seen:
             _end_all(launcher)
-    if "error" in seen:
-        raise OSError(errno.ECHILD, seen["error"])
+    if "errno" in seen:
+        raise OSError(seen["errno"], os.strerror(seen["errno"]))
     return seen, full
 
 
@@ -286,30 +286,32 @@ def _end_all(launcher: int) -> None:
         found = descendants(launcher, session=launcher)
 
 
-def _spec(command: Command, output: Path) -> dict[str, Any]:
+def _task(command: Command, output: Path) -> Task:
     """What the launcher is to do."""
+    program = check_program(command.words, command.directory, command.environment)
     # With a marker, or a Python program's lines would come many at once.
     unbuffered = {} if command.marker is None else {"PYTHONUNBUFFERED": "1"}
-    return {
-        "program": check_program(command.words, command.directory, command.environment),
-        "words": command.words,
-        "directory": str((command.directory or Path()).absolute()),
-        "environment": {**unbuffered, **command.environment},
-        "timeout": command.timeout,
-        "output": str(output),
-        "output_limit": command.output_limit,
-        "marks": command.marker is not None,
-    }
+    environment = {**unbuffered, **command.environment}
+    return Task(
+        os.fsencode(program),
+        [os.fsencode(word) for word in command.words],
+        {os.fsencode(name): os.fsencode(value) for name, value in environment.items()},
+        directory=os.fsencode((command.directory or Path()).absolute()),
+        output=os.fsencode(output),
+        output_limit=command.output_limit,
+        timeout=math.inf if command.timeout is None else command.timeout,
+        marks=command.marker is not None,
+    )
 
 
 @contextmanager
-def _launcher(spec: dict[str, Any]) -> Iterator[tuple[int, IO[bytes], IO[bytes]]]:
+def _launcher(task: Task) -> Iterator[tuple[int, IO[bytes], IO[bytes]]]:
     """A launcher, its lifeline and its answer; with the context it ends, and so does the program.
 
     It leads a session of its own, so that its processes can be told even when it is gone.
     """
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", LAUNCHER],
+        [sys.executable, "-I", "-S", "-c", LAUNCH, Path(__file__).parent],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # what is typed at the terminal is meant for us
@@ -318,7 +320,7 @@ def _launcher(spec: dict[str, Any]) -> Iterator[tuple[int, IO[bytes], IO[bytes]]
     assert process.stdout is not None
     try:
         with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(spec).encode() + b"\n")
+            process.stdin.write(task.packed())
             process.stdin.flush()
         yield process.pid, process.stdin, process.stdout
     finally:

@@ -1,21 +1,20 @@
 """Start one program, time it, keep what it prints, and leave nothing of it behind.
 
-`time_command` runs this file as a script, in a process of its own for every run. That process is
+`time_command` runs this module alone, in a process of its own for every run. That process is
 small, for the kernel counts a program's peak memory from that of the process that started it: less
 than about 12 MB cannot be told. It adopts what the program leaves behind, and so can end it. What
-to do comes as a line of JSON on standard input, which then stays open as a lifeline: when that
-ends, because forerun cancels the run or has died, every process of the run is ended. What it saw
-goes to standard output. It imports little, for speed and size, and nothing of forerun.
+to do comes on standard input, which then stays open as a lifeline: when that ends, because forerun
+cancels the run or has died, every process of the run is ended. What it saw goes to standard output,
+as JSON. It imports little, for speed and size, and nothing of forerun.
 """
 
-# Neither pathlib nor typing: they would make it slower to start, and larger.
+# Neither pathlib nor typing nor json: they would make it slower to start, and larger.
 # ruff: noqa: PTH123, PTH208
 
 from __future__ import annotations
 
 import ctypes
 import fcntl
-import json
 import os
 import resource
 import select
@@ -28,6 +27,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, NoReturn
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, of prctl(2)
@@ -36,16 +36,52 @@ PIECE_BYTES = 2**16  # read at once
 TAIL_BYTES = 2**20  # of a long output's end that are kept
 PAUSE = 0.001  # seconds after a small read, so that a program does not wake us for each line
 SHORTEST = 0.1  # seconds of a run in which the load can be told: the kernel counts it in 10 ms
-REST = 0.01  # seconds before the start: on a busy machine our turn is used up, and it would wait
+REST = 0.001  # seconds before the start: on a busy machine our turn is used up, and it would wait
 SETTLE = 0.5  # seconds in which what was left behind may end by itself
 GRACE = 1.0  # seconds between asking a process to end and forcing it to
 FORCE = 10.0  # seconds of forcing, after which nobody can end it
 
 
+class Task:
+    """What to run and how: bytes, as the kernel takes them, and numbers."""
+
+    def __init__(
+        self,
+        program: bytes,
+        words: list[bytes],
+        environment: Mapping[bytes, bytes],  # added to the inherited one
+        directory: bytes,
+        output: bytes,
+        output_limit: int,
+        timeout: float,  # inf: none
+        marks: bool,  # whether to answer when its lines came
+    ) -> None:
+        self.program, self.words, self.environment = program, words, environment
+        self.directory, self.output, self.output_limit = directory, output, output_limit
+        self.timeout, self.marks = timeout, marks
+
+    def packed(self) -> bytes:
+        """As it goes through the pipe: its length, then fields, which nothing but NUL can part."""
+        numbers = b"%d %r %d %d" % (self.output_limit, self.timeout, self.marks, len(self.words))
+        pairs = (part for pair in self.environment.items() for part in pair)
+        fields = (self.program, self.directory, self.output, numbers, *self.words, *pairs)
+        packed = b"\0".join(fields)
+        return b"%d\n%b" % (len(packed), packed)
+
+    @staticmethod
+    def unpacked(packed: bytes) -> Task:
+        program, directory, output, numbers, *rest = packed.split(b"\0")
+        limit, timeout, marks, count = numbers.split()
+        words, pairs = rest[: int(count)], rest[int(count) :]
+        environment = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        seconds, wanted = float(timeout), marks == b"1"
+        return Task(program, words, environment, directory, output, int(limit), seconds, wanted)
+
+
 class Output:
     """The first part and the end of what a program prints, and when its lines came."""
 
-    def __init__(self, path: str, limit: int) -> None:
+    def __init__(self, path: bytes | str, limit: int) -> None:
         self.limit = limit
         self.tail_limit = tail_bytes(limit)
         self.room = limit - self.tail_limit
@@ -61,6 +97,7 @@ class Output:
             self.add(piece, time.monotonic())
             if len(piece) < PIECE_BYTES:
                 time.sleep(PAUSE)
+        time.sleep(PAUSE)  # the program has ended: leave the processor to who takes its time
 
     def add(self, piece: bytes, now: float) -> None:
         """Keep what there is room for. A full disk is no reason to stop reading."""
@@ -149,15 +186,14 @@ def end_left_behind(settle: float) -> int:
     return count
 
 
-def hold_lifeline(timeout: float | None, why: list[str], ended: threading.Event) -> None:
+def hold_lifeline(timeout: float, why: list[str], ended: threading.Event) -> None:
     """Wait for the time-out or the lifeline's end, say which, and end the program; for a thread.
 
     Once the program has ended the main thread ends what is left, within a time of its own, and
     exits; if the program cannot be ended, this thread exits.
     """
-    if timeout is not None:
-        timeout = min(timeout + REST, threading.TIMEOUT_MAX)
-    lifeline, _, _ = select.select([sys.stdin], [], [], timeout)
+    limit = min(timeout + REST, threading.TIMEOUT_MAX)
+    lifeline, _, _ = select.select([sys.stdin], [], [], limit)
     if ended.is_set():
         return
     why.append("cancelled" if lifeline else "timed_out")
@@ -180,9 +216,9 @@ def busy_seconds() -> float:
     return busy - own.ru_utime - own.ru_stime
 
 
-def start(spec: dict[str, Any], pipe: int) -> tuple[int, float]:
+def start(task: Task, pipe: int) -> tuple[int, float]:
     """Start the program by vfork, without a copy of this process; returns its id and the time."""
-    environment = {**os.environ, **spec["environment"]}
+    environment = {**os.environb, **task.environment}
     files = (
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, pipe, 1),
@@ -190,8 +226,8 @@ def start(spec: dict[str, Any], pipe: int) -> tuple[int, float]:
     )
     began = time.monotonic()
     pid = os.posix_spawn(
-        spec["program"],
-        spec["words"],
+        task.program,
+        task.words,
         environment,
         file_actions=files,
         setpgroup=0,  # not a session: a kernel that shares time by session would start it late
@@ -201,11 +237,11 @@ def start(spec: dict[str, Any], pipe: int) -> tuple[int, float]:
     return pid, began
 
 
-def run(spec: dict[str, Any]) -> dict[str, Any]:
+def run(task: Task) -> dict[str, Any]:
     """Run the program; returns what was seen of it."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-    os.chdir(spec["directory"])
-    output = Output(spec["output"], spec["output_limit"])
+    os.chdir(task.directory)
+    output = Output(task.output, task.output_limit)
     read_end, write_end = os.pipe()
     with suppress(OSError):  # more than this user may have
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -213,12 +249,12 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     reader.start()
     why: list[str] = []
     over = threading.Event()
-    holder = threading.Thread(target=hold_lifeline, args=(spec["timeout"], why, over), daemon=True)
+    holder = threading.Thread(target=hold_lifeline, args=(task.timeout, why, over), daemon=True)
     holder.start()
     time.sleep(REST)
 
     busy, started = busy_seconds(), time.gmtime()
-    pid, began = start(spec, write_end)
+    pid, began = start(task, write_end)
     os.close(write_end)
     while (ended := os.wait())[0] != pid:
         pass  # an orphan of the program that had ended before it
@@ -234,8 +270,8 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
     others = max(0.0, busy - usage.ru_utime - usage.ru_stime)
     return {
         "stopped": stopped,
-        "offsets": output.offsets.tolist() if spec["marks"] else [],
-        "times": output.times.tolist() if spec["marks"] else [],
+        "offsets": output.offsets.tolist() if task.marks else [],
+        "times": output.times.tolist() if task.marks else [],
         "timing": {
             "wall_seconds": wall,
             "user_seconds": usage.ru_utime,
@@ -251,19 +287,16 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> NoReturn:
-    """Do what the line on standard input says, and answer with another."""
-    line = sys.stdin.buffer.readline()
-    if not line.endswith(b"\n"):
+    """Do what standard input says, and answer with a line."""
+    size = sys.stdin.buffer.readline()
+    packed = sys.stdin.buffer.read(int(size or 0))
+    if not size or len(packed) < int(size):
         os._exit(0)  # forerun was killed before it had said what to run
-    spec = json.loads(line)
     try:
-        answer = run(spec)
+        answer = run(Task.unpacked(packed))
     except OSError as error:
-        answer = {"error": error.strerror}
+        answer = {"errno": error.errno}
     with suppress(BrokenPipeError):  # forerun is gone
-        print(json.dumps(answer), flush=True)
+        # JSON: there are only numbers, lists of them, and texts of our own without quotes.
+        print(repr(answer).replace("'", '"'), flush=True)
     os._exit(0)  # past the threads, which may still wait
-
-
-if __name__ == "__main__":
-    main()
