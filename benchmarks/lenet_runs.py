@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import random
-import shlex
 import subprocess
 import tempfile
 from collections import Counter
@@ -34,7 +33,7 @@ MEASURES = ("seconds", "user_seconds", "system_seconds", "memory_bytes")
 COLUMNS = (*SPACE, *MEASURES, "other_load", "started", "status")
 TIMEOUT = 120.0  # seconds
 MOST_LOAD = 0.2  # processors that others may keep busy during a run
-TRIES = 3  # of a run that others disturbed, or of what goes before and after it
+TRIES = 3  # of a run that others disturbed
 FAILURES = 5  # in a row, after which a framework is given up
 
 progress = Console(stderr=True)
@@ -61,16 +60,12 @@ class Setting:
         script = self.scripts / f"train_{framework}.py"
         fixed = ("--network", "lenet", "--data", str(self.data), "--chunk-size", str(CHUNK))
         words = (self.pythons[framework], str(script), *fixed, *options)
-        return Command(words, timeout=TIMEOUT)
+        return Command(words, timeout=TIMEOUT, prepare=self.prepare, cleanup=self.cleanup)
 
     def time(self, framework: str, point: Point) -> Timing:
-        """Time one run; what comes before and after it may take as long as it likes."""
+        """Time one run."""
         with tempfile.TemporaryDirectory() as folder:
-            _done(self.prepare)
-            try:
-                return time_command(self.command(framework, point), Path(folder) / "output.txt")
-            finally:
-                _done(self.cleanup)
+            return time_command(self.command(framework, point), Path(folder) / "output.txt")
 
     def check(self) -> None:
         """InputError unless every interpreter, script and data set is there."""
@@ -101,16 +96,6 @@ def measure(setting: Setting, out: Path, limit: int | None = None) -> None:
         progress.print(f"{number} of {len(todo)}: {task.framework} {said(timing)}", highlight=False)
     for framework in (name for name, count in failures.items() if count >= FAILURES):
         progress.print(f"{framework}: given up after {FAILURES} failed runs in a row")
-
-
-def _done(words: tuple[str, ...]) -> None:
-    """Run a command that comes before or after a run; InputError if it fails three times."""
-    if not words:
-        return
-    check_program(words)
-    codes = (subprocess.run(words, check=False).returncode for _ in range(TRIES))
-    if all(codes):
-        raise InputError(shlex.join(words), "an exit code above 0", "a command that ends well")
 
 
 def table(out: Path, framework: str) -> Path:
