@@ -35,7 +35,7 @@ def errors_figure(found: Results) -> Figure:
         axes.axvline(floor(runs)[1], color=LIGHT.second, lw=0.9, ls=":")
         axes.set_title(framework, fontsize=9)
         axes.set_yticks(places, METHODS)
-        axes.set_xlabel("mean error on unseen runs, %")
+    figure.supxlabel("mean error on unseen runs, % (dotted: repeats alone)", fontsize=9)
     return figure
 
 
@@ -53,8 +53,8 @@ def transfer_figure(found: Results) -> Figure:
         axes.axhline(few, color=LIGHT.accent, lw=0.7, ls=":")
         axes.set_title(framework, fontsize=9)
         axes.set_xlabel("runs of this framework")
-        axes.set_ylim(bottom=0)
         axes.set_xlim(0, ALONE[-1] + 5)
+    panels[0].set_ylim(0, 1.05 * max(means.values()))
     panels[0].set_ylabel("mean error on unseen runs, %")
     panels[0].legend(fontsize=7, frameon=False)
     return figure

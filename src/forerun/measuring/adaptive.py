@@ -36,7 +36,7 @@ from forerun.study import Run
 CANDIDATES = 1_000  # points considered
 JUDGED = 300  # random points whose expected error is to fall
 RANDOM = 5  # one run in so many is at a random point
-COST = 1.0  # exponent of the seconds that a gain is divided by
+COST = 0.5  # exponent of the seconds that a gain is divided by: with 1 too many runs are small
 FEWEST_TIMED = 3  # runs before which all points are taken to cost the same
 REPEATS = 3  # runs of one point, at most
 OPINIONS = 2  # models whose opinion of their error counts
@@ -44,7 +44,7 @@ HOPELESS = 2  # points of a level that failed, with none that did not, after whi
 
 
 class Adaptive:
-    """Points chosen by what the model would learn from them for each second that they take.
+    """Points chosen by what the model would learn from them for the time that they take.
 
     `candidates` are the only points that there are, each to be run as often as it is listed;
     otherwise they are all of the space that are `allowed`.
