@@ -1,5 +1,7 @@
 """Ranges whose numbers are too large or too small to count with."""
 
+import re
+
 import pytest
 
 from forerun._ranges import listed
@@ -36,3 +38,13 @@ def test_the_largest_and_smallest_sizes() -> None:
 def test_a_tiny_step_is_too_many_values() -> None:
     with pytest.raises(FactorError, match="expected a step that gives up to 100000"):
         listed("n", "0..1e300:1e-300")
+
+
+@pytest.mark.parametrize(("text", "meant"), [("16-256", "16..256"), ("16...256", "16..256")])
+def test_ranges_as_others_write_them_are_put_right(text: str, meant: str) -> None:
+    with pytest.raises(FactorError, match=re.escape(meant)):
+        listed("batch", text)
+
+
+def test_a_level_may_have_a_dash_where_there_are_others() -> None:
+    assert listed("layers", "2-4,4-8") == ["2-4", "4-8"]

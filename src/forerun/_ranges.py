@@ -10,6 +10,7 @@ from forerun.errors import FactorError
 
 _NUMBER = r"[+-]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?", re.ASCII)
+_DASH = re.compile(r"(\d+)-(\d+)", re.ASCII)  # how others write a range
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _LARGEST = Decimal("1e300")
 _SMALLEST = Decimal("1e-300")
@@ -39,6 +40,8 @@ def listed(name: str, text: str) -> list[float] | list[str]:
     items = [item.strip() for item in text.split(",")]
     numbers = [_checked_number(name, item) for item in items]
     if all(value is None for value in numbers):
+        if len(items) == 1 and (dash := _DASH.fullmatch(items[0])):
+            raise FactorError(f"factor {name}", text, f"a range with dots: {dash[1]}..{dash[2]}")
         return items
     found = [value for value in numbers if value is not None]
     if len(found) < len(items):
@@ -66,7 +69,8 @@ def _range(name: str, text: str) -> list[Decimal]:
     if any(not _SMALLEST <= size <= _LARGEST for size in sizes):
         raise FactorError(f"factor {name}", text, _SIZES)
     if low > high:
-        raise FactorError(f"factor {name}", text, f"the lower end first: {high}..{low}")
+        meant = text.replace("...", "..") if "..." in text else f"{high}..{low}"
+        raise FactorError(f"factor {name}", text, f"the lower end first: {meant}")
     if low == high and step is None:
         return [low]
     if step is None:

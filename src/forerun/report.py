@@ -153,6 +153,7 @@ def page(findings: Findings) -> str:
         now=datetime.now(UTC),
         version=__version__,
         amount=lambda value: _unbroken(amount(value, findings.target, findings.unit)),
+        workers_told=lambda effect: _sentence(effect.told(findings.target, findings.unit)),
         between=lambda low, high: between(low, high, findings.target, findings.unit),
         what=_what(findings.target),
         drawn=tables.DRAWN,
@@ -291,6 +292,10 @@ def _seen(factor: Factor, table: pd.DataFrame) -> str:
 
 def _doubling(effect: FactorEffect) -> str:
     return "" if effect.elasticity is None else f"× {number(2.0**effect.elasticity)}"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _unbroken(text: str) -> str:

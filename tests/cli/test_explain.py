@@ -13,7 +13,7 @@ def test_explain_says_what_drives_the_time(forerun: Forerun, fitted_study: Study
     assert done.code == 0
     assert "seconds =" in done.out
     assert "The formula alone carries" in done.out
-    assert "workers: lowest at" in done.out
+    assert "the most measured" in done.out
     for factor in fitted_study.space.names:
         assert factor in done.out
 

@@ -45,6 +45,12 @@ def test_the_study_is_never_overwritten(forerun: Forerun, fitted_study: Study, n
     assert path.read_bytes() == before
 
 
+def test_a_page_is_not_given_another_kinds_name(forerun: Forerun, fitted_study: Study) -> None:
+    done = forerun("report", fitted_study.path, "-o", "x.pdf")
+    assert done.code == 2
+    assert "--output: found x.pdf, expected a name that ends in .html" in done.err
+
+
 def test_only_an_earlier_page_is_overwritten(forerun: Forerun, fitted_study: Study) -> None:
     page = fitted_study.path.with_name("notes.html")
     page.write_text("Dear diary", encoding="utf-8")

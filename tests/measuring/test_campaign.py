@@ -103,7 +103,7 @@ def test_it_runs_the_design_and_stores_how_each_run_was_made(study: Study) -> No
     summary = Campaign(study, {}, Grid(SPACE, repeats=2), runner).run()
     assert (summary.ended, summary.made, summary.failed, summary.done) == ("done", 8, 0, 8)
     assert summary.seconds_spent == 20.0
-    assert summary.reason == "the design wants no more runs"
+    assert summary.reason == "every point has been run as often as the design wants"
     runs = study.runs()
     assert sorted(run.point["n"] for run in runs) == [1, 1, 2, 2, 3, 3, 4, 4]
     assert [run.source for run in runs] == ["measure chosen"] * 4 + ["measure repeat"] * 4
@@ -265,8 +265,15 @@ def test_it_stops_when_everything_fails(study: Study) -> None:
 
 def test_few_points_that_all_fail_are_a_failure_too(study: Study) -> None:
     summary = Campaign(study, {}, Grid(SPACE), Pretended(always(timing(1.0, "failed")))).run()
-    assert (summary.ended, summary.failed) == ("failing", 8)
-    assert summary.reason == "no run ended well: it failed"
+    assert (summary.ended, summary.failed) == ("failing", 6)  # each point twice
+    assert summary.reason == "3 points failed one after the other: it failed"
+
+
+def test_points_that_run_out_of_memory_say_nothing_of_others(study: Study) -> None:
+    runner = Pretended(always(timing(1.0, "out_of_memory")))
+    summary = Campaign(study, {}, Grid(SPACE), runner).run()
+    assert (summary.ended, summary.failed) == ("failing", 4)
+    assert summary.reason.startswith("no run ended well: ")
 
 
 def test_the_tries_of_one_bad_point_end_nothing(study: Study) -> None:
@@ -373,7 +380,7 @@ def test_a_disturbed_run_is_warned_of_once_and_counted(study: Study) -> None:
     runner = Pretended(always(timing(other_load=0.5)))
     summary = Campaign(study, {}, Grid(SPACE), runner).run()
     told = [line for line in summary.warnings if "disturb" in line]
-    assert "other programs kept 0.5 processors busy meanwhile" in told[0]
+    assert "other programs used 0.5 of the processors meanwhile" in told[0]
     assert told[1:] == ["other programs disturbed 4 runs of this start"]
     assert study.targets() == ["seconds", "other_load"]
     assert study.runs()[0].measures["other_load"] == 0.5

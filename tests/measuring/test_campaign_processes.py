@@ -234,7 +234,7 @@ def test_a_disk_that_refuses_to_write_loses_nothing(tmp_path: Path) -> None:
 
     try:
         with pytest.raises(StudyError) as caught:
-            Campaign(study, {}, Grid(SPACE), FunctionRunner(function), warmup=0).run()
+            Campaign(study, {}, Grid(SPACE), FunctionRunner(function, True), warmup=0).run()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert str(caught.value).startswith(
@@ -242,7 +242,9 @@ def test_a_disk_that_refuses_to_write_loses_nothing(tmp_path: Path) -> None:
     )
     assert "1 run is kept in" in str(caught.value)
     assert len(study) == 2
-    summary = Campaign(study, {}, Grid(SPACE), FunctionRunner(lambda n: n / 7), warmup=0).run()
+    summary = Campaign(
+        study, {}, Grid(SPACE), FunctionRunner(lambda n: n / 7, True), warmup=0
+    ).run()
     assert (summary.made, summary.done) == (1, 4)
     assert sorted(study.table()["seconds"]) == [n / 7 for n in (1, 2, 3, 4)]
 

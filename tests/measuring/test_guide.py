@@ -53,4 +53,7 @@ def test_the_study_file() -> None:
 
 def test_the_lines_of_python(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(fenced("python"), "measure.md", "exec"), {})
-    assert capsys.readouterr().out == "18 runs; the design wants no more runs\n"
+    assert (
+        capsys.readouterr().out
+        == "18 runs; every point has been run as often as the design wants\n"
+    )

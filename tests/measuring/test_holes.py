@@ -228,3 +228,15 @@ def test_an_intrinsic_factor_of_one_value_describes_the_program() -> None:
     for other in (replace(macs, values=(1, 2)), replace(macs, scope="extrinsic")):
         with pytest.raises(InputError, match="factor macs: found no hole"):
             check_holes([template], Space([Factor("batch", values=(16, 32)), other]))
+
+
+@pytest.mark.parametrize("command", ["run {n} > out.txt", "run {n} | tee log", "cd a && run {n}"])
+def test_what_only_a_shell_understands_is_not_handed_on(command: str) -> None:
+    with pytest.raises(InputError, match="expected quotes around it, or --shell"):
+        Template.parse(command)
+    assert Template.parse(command, shell=True).holes == ("n",)
+
+
+@pytest.mark.parametrize("command", ["run {n} '>' 'a | b'", "sh -c 'run > out.txt' {n}"])
+def test_a_shells_signs_in_quotes_are_arguments(command: str) -> None:
+    assert Template.parse(command).holes == ("n",)

@@ -33,7 +33,7 @@ def test_a_functions_wall_time_is_measured(tmp_path: Path) -> None:
         assert run.seconds >= int(run.point["n"]) / (100 if run.point["net"] == "a" else 50)
 
 
-def test_a_number_that_a_function_returns_is_its_seconds(tmp_path: Path) -> None:
+def test_a_number_that_a_function_returns_is_its_seconds_where_that_is_said(tmp_path: Path) -> None:
     calls = []
 
     def function(**point: object) -> float:
@@ -42,7 +42,13 @@ def test_a_number_that_a_function_returns_is_its_seconds(tmp_path: Path) -> None
 
     told: list[Progress] = []
     forerun.measure(
-        tmp_path / "new.db", function, SPACE, design="random", runs=4, progress=told.append
+        tmp_path / "new.db",
+        function,
+        SPACE,
+        design="random",
+        runs=4,
+        returns_seconds=True,
+        progress=told.append,
     )
     study = Study.open(tmp_path / "new.db")
     assert len(calls) == 5  # one to warm up
@@ -64,7 +70,7 @@ def test_exceptions_are_failed_runs_with_their_reason(tmp_path: Path) -> None:
 
     study = Study.create(tmp_path / "a.db", SPACE)
     with pytest.warns(ForerunWarning) as caught:
-        summary = study.measure(function, design="grid", retries=0, warmup=0)
+        summary = study.measure(function, design="grid", retries=0, warmup=0, returns_seconds=True)
     assert (summary.made, summary.failed) == (1, 5)
     assert sorted(run.status for run in study.runs()) == [
         *("failed", "failed", "failed", "ok", "out_of_memory", "out_of_memory"),

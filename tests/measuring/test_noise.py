@@ -109,7 +109,7 @@ def test_a_run_is_disturbed_by_more_than_it_leaves_idle(
 def test_what_went_on_during_a_run_is_told() -> None:
     assert noise.run_warnings("batch 1", other_load=0.2, left_behind=0) == []
     load, left = noise.run_warnings("batch 1", other_load=0.513, left_behind=2)
-    assert load.startswith("batch 1: other programs kept 0.51 processors busy meanwhile")
+    assert load.startswith("batch 1: other programs used 0.51 of the processors meanwhile")
     assert left.startswith("batch 1: the program left 2 processes behind")
 
 

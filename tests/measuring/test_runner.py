@@ -1,3 +1,4 @@
+import math
 import threading
 import time
 from pathlib import Path
@@ -149,12 +150,16 @@ def test_a_function_may_run_in_any_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "seconds"), [(2, 2.0), (2.5, 2.5), (True, None), ("2", None), (None, None)]
+    ("returned", "seconds"),
+    [(2, 2.0), (2.5, 2.5), (True, None), ("2", None), (None, None), (0, None), (math.nan, None)],
 )
-def test_only_a_number_is_taken_as_seconds(returned: object, seconds: float | None) -> None:
-    timing = call_timed(lambda: returned, {})
-    assert timing.status == "ok"
-    assert timing.seconds == (timing.wall_seconds if seconds is None else seconds)
+def test_what_a_function_returns_is_its_time_where_that_is_said(
+    returned: object, seconds: float | None
+) -> None:
+    timing = call_timed(lambda: returned, {}, returns_seconds=True)
+    assert (timing.status, timing.seconds) == ("failed" if seconds is None else "ok", seconds)
+    timing = call_timed(lambda: returned, {})  # an accuracy, say
+    assert (timing.status, timing.seconds) == ("ok", timing.wall_seconds)
 
 
 def test_an_exit_is_a_failure() -> None:

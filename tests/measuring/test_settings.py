@@ -40,7 +40,7 @@ def test_shares() -> None:
         ({"runs": "many"}, "--runs: found many, expected a whole number"),
         ({"budget": "soon"}, "--budget: found soon, expected seconds, or a time"),
         ({"budget": 0}, "--budget: found 0, expected more than 0"),
-        ({"error": "200%"}, "--error: found 200%, expected a percentage between 0 and 100"),
+        ({"error": "200%"}, "--error: found 200%, expected a percentage below 100"),
         ({"design": "adaptiv"}, "--design: found adaptiv, expected 'adaptive', 'grid'"),
         ({"budget": "9" * 400}, f"--budget: found {'9' * 79}…, expected a finite number"),
         ({"repeats": 10**9}, "--repeats: found 1000000000, expected at most 1000000"),

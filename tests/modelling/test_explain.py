@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from forerun import PerformanceModel
-from forerun.modelling.explain import Explanation, FactorEffect, TermEffect
+from forerun.modelling.explain import Explanation, FactorEffect, TermEffect, WorkersEffect
 
 Array = NDArray[np.float64]
 pytestmark = pytest.mark.filterwarnings("ignore::forerun.errors.DataWarning")
@@ -222,3 +222,27 @@ def test_a_constant_factor_is_part_of_the_reference_only() -> None:
     assert [factor.name for factor in explained.factors] == ["gpus"]
     assert explained.workers is not None
     assert explained.workers.reference == {"batch": 64, "device": "v100"}
+
+
+@pytest.mark.parametrize(
+    ("best", "at_best", "limit", "told"),
+    [
+        (2, 9.95, 1.0, "no clear effect up to 4, the most measured (10 s)"),
+        (2, 8.0, 8.0, "lowest at 2 with 8 s (10 s at 4, the most measured)"),
+        (
+            *(16, 6.0, 5.0),
+            "still falling at 4, the most measured, with 10 s; at 16, which nobody has run, the "
+            "model expects 6 s, and no count takes it below 5 s",
+        ),
+        (
+            *(16, 6.0, 1e-9),
+            "still falling at 4, the most measured, with 10 s; at 16, which nobody has run, the "
+            "model expects 6 s",
+        ),
+    ],
+)
+def test_more_workers_are_promised_nothing(
+    best: float, at_best: float, limit: float, told: str
+) -> None:
+    effect = WorkersEffect("workers", best, at_best, limit, {}, at_reference=10.0, measured=4.0)
+    assert effect.told("seconds", "s") == told

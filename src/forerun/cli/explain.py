@@ -15,7 +15,7 @@ from forerun.cli.common import (
     study_model,
     table,
 )
-from forerun.quantities import amount, number, percent, unit_of
+from forerun.quantities import number, percent, unit_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,14 +50,8 @@ def explain(study: StudyPath, target: Target = "seconds", json: Json = False) ->
 def _workers(effect: WorkersEffect, target: str) -> str:
     from forerun.cli.tables import words
 
-    best, now, limit = (
-        amount(value, target, unit_of(target))
-        for value in (effect.at_best, effect.at_reference, effect.limit)
-    )
-    return (
-        f"{shown(effect.name)}: lowest at {number(effect.best, 6)} with {best} ({now} at the most"
-        f" measured); no count takes it below {limit}. With {words(effect.reference)}."
-    )
+    told = effect.told(target, unit_of(target))
+    return f"{shown(effect.name)}: {told}. With {words(effect.reference)}."
 
 
 def _terms(terms: tuple[TermEffect, ...], width: int) -> Table:

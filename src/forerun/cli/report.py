@@ -17,6 +17,7 @@ from forerun.cli.common import (
     shown,
     working,
 )
+from forerun.errors import InputError
 
 
 def report(
@@ -49,6 +50,9 @@ def report(
         column = fittable(opened, target)
         page = output or _beside(study)
         check_page(page, study)  # at once, not after the fit
+        if page.suffix.lower() not in ("", ".html", ".htm"):
+            expected = "a name that ends in .html (--figures DIR writes figures as PNG or PDF)"
+            raise InputError("--output", page, expected)
         from forerun.report import gather, write_figures, write_page  # late: it takes its time
 
         with working("drawing the report"):

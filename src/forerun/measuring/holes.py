@@ -32,6 +32,8 @@ _BEGIN = re.compile(
     r"[;&|()]+|[{!]|if|then|elif|else|while|until|do|time|command|builtin|\w+=.*", re.DOTALL
 )
 _PIECE = re.compile(r"(\{\{)|(\}\})|\{([^{}]*)\}|([{}])|[^{}]+")
+# What only a shell understands, where it is a word of its own.
+_SHELL_SIGNS = frozenset({">", ">>", "<", "|", "||", "&&", "&", ";", "2>", "2>&1", "&>"})
 _BRACES = "{name} with the name of a factor, or {{ and }} for braces"
 
 
@@ -70,6 +72,8 @@ class Template:
             raise InputError("command", self.text, "closed quotes") from None
         if not words or not words[0]:
             raise InputError("command", self.text, "a program and its arguments")
+        for sign in _SHELL_SIGNS & set(words) & set(self.text.split()):  # not in quotes
+            raise InputError("command", sign, "quotes around it, or --shell to give it a meaning")
         return tuple(_guarded(words, place) for place in range(len(words)))
 
     @property

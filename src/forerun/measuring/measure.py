@@ -44,20 +44,21 @@ def measure(
     warmup_point: int = 0,
     retry_failed: bool = False,
     retry_disturbed: bool = False,
+    returns_seconds: bool = False,
     progress: Tell | None = None,
 ) -> Summary:
     """Run and time `what` at well-chosen points of `space`, into a study, made if there is none.
 
-    `what` is a function, called with a point's values as arguments (its wall time counts, or the
-    number of seconds that it returns); a command with holes, `"python train.py --batch {batch}"`;
-    or several commands by name. Without a space it is the study's. The limits are those of
-    `Limits`; an adaptive design without any stops at a stated error of 10 %, and at the latest
-    after 60 runs or an hour of runs. `allowed` is a constraint such as `"image >= kernel"`, or a
-    function of a point. Ctrl-C stops; call it again to go on. Warnings are given as ForerunWarning,
-    unless `progress` is there to hear them.
+    `what` is a function, called with a point's values as arguments (its wall time counts or, where
+    `returns_seconds`, the number that it returns); a command with holes, such as `"python train.py
+    --batch {batch}"`; or several commands by name. Without a space it is the study's. The limits
+    are those of `Limits`; an adaptive design without any stops at a stated error of 10 %, and at
+    the latest after 60 runs or an hour of runs. `allowed` is a constraint such as `"image >=
+    kernel"`, or a function of a point. Ctrl-C stops; call it again to go on. `progress=print` says
+    where it stands after every run; without it only warnings are given, as ForerunWarning.
     """
     path = study.path if isinstance(study, Study) else Path(study)
-    opened, runner = _opened(path, what, space, slots)
+    opened, runner = _opened(path, what, space, slots, returns_seconds)
     if isinstance(allowed, str):
         constraint = Constraint.parse(allowed)
         constraint.check(opened.space)
@@ -99,6 +100,7 @@ def _opened(
     what: Callable[..., Any] | Command | Mapping[str, Command],
     space: Space | None,
     slots: int,
+    returns_seconds: bool,
 ) -> tuple[Opened, Runner]:
     if isinstance(what, str | Template | Program):
         what = {"": what}
@@ -110,7 +112,7 @@ def _opened(
     opened = open_study(path, space, {})
     if opened.study.commands:
         raise StudyError(str(path), "a study of commands", "another file for a function's runs")
-    return opened, FunctionRunner(what)
+    return opened, FunctionRunner(what, returns_seconds)
 
 
 def _warn(progress: Progress) -> None:

@@ -81,8 +81,8 @@ def run_warnings(name: str, other_load: float, left_behind: int) -> list[str]:
     found = []
     if other_load > OTHER_LOAD:
         found.append(
-            f"{name}: other programs kept {number(other_load, 2)} processors busy meanwhile: "
-            "its time may be too long (option retry-disturbed: measure such points again)"
+            f"{name}: other programs used {number(other_load, 2)} of the processors meanwhile: "
+            "its time may be too long (--retry-disturbed measures such points again)"
         )
     if left_behind:
         processes = "a process" if left_behind == 1 else f"{left_behind} processes"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from forerun._values import Value
 from forerun.errors import InputError
 from forerun.factors import Point
+from forerun.quantities import percent, seconds
 from forerun.study import Run, Status
 
 if TYPE_CHECKING:
@@ -77,6 +78,18 @@ class Progress:
     choosing: bool  # while the design works out what to run next, and nothing can start
     finished: Run | None  # the run that has just been stored, where that is the news
     warnings: tuple[str, ...]  # new ones, one line each
+
+    def __str__(self) -> str:
+        """One line for a person, such as `print` takes it."""
+        of = "" if self.expected is None else f" of {self.expected}"
+        told = [f"{self.done}{of} runs"]
+        if self.finished is not None and self.finished.seconds is not None:
+            told.append(f"the last took {seconds(self.finished.seconds)}")
+        if self.error is not None:
+            told.append(f"error about {percent(self.error.mape)}")
+        if self.seconds_left is not None:
+            told.append(f"{seconds(self.seconds_left)} left")
+        return "; ".join([*told, *self.warnings])
 
 
 @dataclass(frozen=True, slots=True)

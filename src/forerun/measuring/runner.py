@@ -159,13 +159,13 @@ class LocalRunner:
 class FunctionRunner:
     """Calls a function with a point's values as arguments, in this process.
 
-    A number that it returns is taken as its seconds; otherwise its wall time is.
+    Its wall time counts or, where `returns_seconds`, the number that it returns.
     """
 
     slots = 1
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], returns_seconds: bool = False) -> None:
+        self._function, self._returns_seconds = function, returns_seconds
         self._waiting: deque[Task] = deque()
 
     def start(self, task: Task) -> None:
@@ -181,10 +181,10 @@ class FunctionRunner:
 
     def _timed(self, task: Task) -> Timing:
         for _ in range(task.warmups):
-            timing = call_timed(self._function, task.point)
+            timing = call_timed(self._function, task.point, self._returns_seconds)
             if timing.status != "ok":
                 return timing
-        return call_timed(self._function, task.point)
+        return call_timed(self._function, task.point, self._returns_seconds)
 
     def host_of(self, task: Task) -> str:
         del task
@@ -222,7 +222,9 @@ def check_function(function: Callable[..., Any], space: Space) -> None:
             raise InputError(f"function {name}", f"the argument {one.name}", expected)
 
 
-def call_timed(function: Callable[..., Any], point: Mapping[str, Any]) -> Timing:
+def call_timed(
+    function: Callable[..., Any], point: Mapping[str, Any], returns_seconds: bool = False
+) -> Timing:
     """Call the function with the point's values and time it; an exception is a failed run."""
     status: Status = "ok"
     returned, reason = None, ""
@@ -243,10 +245,12 @@ def call_timed(function: Callable[..., Any], point: Mapping[str, Any]) -> Timing
         status, reason = "cancelled", "interrupted"
     user, system = (now - then for now, then in zip(_processor_times(), used, strict=True))
     seconds: float | None = wall
-    if status == "ok" and isinstance(returned, Real) and not isinstance(returned, bool):
-        seconds = float(returned)
-        if not (math.isfinite(seconds) and seconds > 0):
-            status, reason = "failed", f"returned {seconds} where a positive time is expected"
+    if status == "ok" and returns_seconds:
+        is_number = isinstance(returned, Real) and not isinstance(returned, bool)
+        seconds = float(returned) if isinstance(returned, Real) and is_number else None
+        if seconds is None or not (math.isfinite(seconds) and seconds > 0):
+            reason = f"returned {returned!r:.50} where a positive time is expected"
+            status, reason = "failed", one_line(reason)
     return Timing(
         status=status,
         seconds=seconds if status == "ok" else None,

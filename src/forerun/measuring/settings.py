@@ -56,7 +56,7 @@ def duration(text: object) -> float:
     if re.fullmatch(_NUMBER, plain, re.ASCII):
         return float(plain)
     if not _DURATION.fullmatch(plain):
-        raise ValueError("seconds, or a time such as 90s, 10min or 2h")
+        raise ValueError("seconds above 0, or a time such as 90s, 10min or 2h")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
 
 
@@ -67,7 +67,7 @@ def share(text: object) -> float:
         raise ValueError("a percentage such as 5%")
     value = float(found[1]) / (100 if found[2] else 1)
     if not 0 < value < 1:
-        raise ValueError("a percentage between 0 and 100, such as 5%")
+        raise ValueError("a percentage below 100 such as 5%, or a share below 1 such as 0.05")
     return value
 
 

@@ -38,6 +38,7 @@ from forerun.study import Run
 if TYPE_CHECKING:
     from forerun.measuring.campaign import Campaign
 
+HOPELESS = 3  # points that failed alike, after which a command that has never worked is left
 POLL = 0.25  # seconds after which a wish to stop is heeded
 
 # Libraries whose version matters to a function, where it has imported them.
@@ -232,8 +233,9 @@ class Start:
     def _limit(self) -> tuple[Ended, str] | None:
         """The limit that forbids to start another run."""
         limits, done = self._limits, attempts.done(self._runs)
-        if limits.failures is not None and self._lost_in_row >= limits.failures:
-            points = "1 point" if limits.failures == 1 else f"{limits.failures} points"
+        lost, most = self._lost_in_row, limits.failures
+        if most is not None and (lost >= most or (not done and self._is_hopeless)):
+            points = "1 point" if lost == 1 else f"{lost} points"
             return "failing", f"{points} failed one after the other: {self._last_reason}"
         if limits.runs is not None and done + len(self._running) >= limits.runs:
             return "runs", f"{limits.runs} runs are done"
@@ -248,11 +250,18 @@ class Start:
             return "target", f"{stated}; {error.runs} random runs have checked it"
         return None
 
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether several points have failed for one reason, which is not their own."""
+        last = list(self._given_up.values())[-HOPELESS:]
+        alike = {(one.status, one.reason) for one in last}
+        return len(last) == HOPELESS and len(alike) == 1 and last[0].status == "failed"
+
     def _done(self) -> tuple[Ended, str]:
         """How it ended where the design has nothing left to run."""
         if self._given_up and not attempts.done(self._runs):
             return "failing", f"no run ended well: {self._last_reason}"
-        return "done", "the design wants no more runs"
+        return "done", "every point has been run as often as the design wants"
 
     def _judge(self) -> None:
         """Ask the model how good it is by now, where the design has one."""

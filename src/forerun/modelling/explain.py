@@ -16,10 +16,13 @@ from forerun.modelling.generic_model import GenericModel
 from forerun.modelling.resamples import resampled_constants
 from forerun.modelling.terms import foldable, terms_of, without_common_levels, write_term
 from forerun.modelling.writing import WRITERS
+from forerun.quantities import amount, number
 
 if TYPE_CHECKING:
     from forerun.modelling.estimator import PerformanceModel
 
+UNCLEAR = 0.03  # change of the target that nobody would build on
+LEAST_LIMIT = 0.2  # of the lowest target, below which a limit is none
 MOST_WORKERS = 8  # times the largest measured count, as far as the search for the best goes
 
 
@@ -47,6 +50,26 @@ class WorkersEffect:
     limit: float  # what the target cannot fall below, however many
     reference: dict[str, float | str]
     at_reference: float  # target at the largest measured count
+    measured: float  # that count
+
+    def told(self, target: str, unit: str) -> str:
+        """How far more help, in words that do not promise what nobody has run."""
+        best, now, limit = (
+            amount(value, target, unit) for value in (self.at_best, self.at_reference, self.limit)
+        )
+        count, most = number(self.best, 6), number(self.measured, 6)
+        if abs(self.at_best / self.at_reference - 1) < UNCLEAR:
+            return f"no clear effect up to {most}, the most measured ({now})"
+        if self.best <= self.measured:
+            return f"lowest at {count} with {best} ({now} at {most}, the most measured)"
+        told = f"still falling at {most}, the most measured, with {now}; at {count}, which nobody"
+        told += f" has run, the model expects {best}"
+        return told + (f", and no count takes it below {limit}" if self.has_limit else "")
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the limit says anything: a power of the count falls for ever."""
+        return self.limit > LEAST_LIMIT * self.at_best
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +237,7 @@ def _workers(model: PerformanceModel, table: pd.DataFrame) -> WorkersEffect | No
         limit=float(times[best] * np.exp(fall)),
         reference=reference,
         at_reference=float(times[largest]),
+        measured=float(counts[largest]),
     )
 
 
