@@ -38,7 +38,7 @@ def test_shares() -> None:
     [
         ({"runs": 0}, "--runs: found 0, expected at least 1"),
         ({"runs": "many"}, "--runs: found many, expected a whole number"),
-        ({"budget": "soon"}, "--budget: found soon, expected seconds, or a time"),
+        ({"budget": "soon"}, "--budget: found soon, expected seconds above 0, or a time"),
         ({"budget": 0}, "--budget: found 0, expected more than 0"),
         ({"error": "200%"}, "--error: found 200%, expected a percentage below 100"),
         ({"design": "adaptiv"}, "--design: found adaptiv, expected 'adaptive', 'grid'"),
