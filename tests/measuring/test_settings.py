@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
+from forerun._documents import duration, share, validated
 from forerun.errors import InputError
 from forerun.factors import Factor, Space
 from forerun.measuring.program import Program
-from forerun.measuring.settings import Settings, duration, share, validated
+from forerun.measuring.settings import Settings
 
 SPACE = Space([Factor("batch", values=(16, 32, 64)), Factor("workers", values=(1, 2))])
 

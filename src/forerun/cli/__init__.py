@@ -14,6 +14,7 @@ from forerun.cli import (
     explain,
     fit,
     import_,
+    infra,
     measure,
     predict,
     report,
@@ -58,7 +59,10 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
 }
 for _name, (_verb, _panel) in VERBS.items():
     app.command(_name, rich_help_panel=_panel)(_verb)
-GROUPS: dict[str, tuple[typer.Typer, str]] = {"workload": (workload.app, "Runs")}
+GROUPS: dict[str, tuple[typer.Typer, str]] = {
+    "workload": (workload.app, "Runs"),
+    "infra": (infra.app, "Plan"),
+}
 for _name, (_group, _panel) in GROUPS.items():
     app.add_typer(_group, name=_name, rich_help_panel=_panel)
 

@@ -62,8 +62,9 @@ def _recorded(output: Path) -> dict[str, Any]:
 
 def _live(budget: str) -> Callable[[Path], dict[str, Any]]:
     """The demonstration on this machine, or on recorded runs where there can be no PyTorch."""
+    from forerun._documents import validated
     from forerun.cli import demo_live
-    from forerun.measuring.settings import Settings, validated
+    from forerun.measuring.settings import Settings
 
     validated(Settings, {"budget": budget}, "--")
 

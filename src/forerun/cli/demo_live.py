@@ -53,7 +53,7 @@ def trainer() -> list[str]:
 
 def walk(output: Path, training: Sequence[str], budget: str) -> dict[str, Any]:
     """Every step in turn; what came out of it is what `--json` prints."""
-    from forerun.measuring.settings import duration
+    from forerun._documents import duration
     from forerun.study import Study
 
     output.mkdir(parents=True, exist_ok=True)

@@ -234,7 +234,8 @@ def run(asked: Asked, dry_run: bool, json: bool) -> None:
 
 def settings_of(**options: Any) -> Settings:
     """The settings that flags give; InputError, which names the flag, where one is wrong."""
-    from forerun.measuring.settings import Settings, validated
+    from forerun._documents import validated
+    from forerun.measuring.settings import Settings
 
     said = {name.replace("_", "-"): value for name, value in options.items() if value is not None}
     return validated(Settings, said, "--")

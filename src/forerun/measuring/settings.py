@@ -6,15 +6,15 @@ before; the defaults come last, where the settings are put to use.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from forerun.errors import InputError, StudyError, one_line
+from forerun._documents import Duration, Share, validated
+from forerun.errors import InputError, StudyError
 from forerun.factors import Point, Space
 from forerun.jobs.marker import Marker
 from forerun.measuring.constraint import Constraint
@@ -26,49 +26,6 @@ from forerun.measuring.progress import Limits
 
 _LIMITS = ("runs", "budget", "error")
 _NOT_KEPT = ("timeout", "prepare", "cleanup", "marker", "shell", "directory", "env")
-_UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
-_DURATION = re.compile(rf"(?:{_NUMBER}\s*(?:{'|'.join(_UNITS)})\s*)+", re.ASCII)
-_PART = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.ASCII)
-_SHARE = re.compile(rf"({_NUMBER})\s*(%?)", re.ASCII)
-
-# pydantic's words, and those that the rest of forerun uses.
-_WORDS = {
-    "a valid integer": "a whole number",
-    "a valid string": "a text",
-    "a valid boolean": "true or false",
-    "a valid dictionary": "a table",
-    "greater than or equal to": "at least",
-    "less than or equal to": "at most",
-    "greater than": "more than",
-    "a valid tuple": "a text, or a list of texts",
-    "String should have at least 1 character": "a text that is not empty",
-}
-
-Given = TypeVar("Given", bound=BaseModel)
-
-
-def duration(text: object) -> float:
-    """Seconds of `90`, `90s`, `10min`, `1h30min`, `2h`; ValueError for anything else."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
-    plain = str(text).strip()
-    if re.fullmatch(_NUMBER, plain, re.ASCII):
-        return float(plain)
-    if not _DURATION.fullmatch(plain):
-        raise ValueError("seconds above 0, or a time such as 90s, 10min or 2h")
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
-
-
-def share(text: object) -> float:
-    """The share that `5%`, `5 %` or `0.05` is; ValueError for anything else."""
-    found = _SHARE.fullmatch(str(text).strip()) if not isinstance(text, bool) else None
-    if found is None:
-        raise ValueError("a percentage such as 5%")
-    value = float(found[1]) / (100 if found[2] else 1)
-    if not 0 < value < 1:
-        raise ValueError("a percentage below 100 such as 5%, or a share below 1 such as 0.05")
-    return value
 
 
 def _listed(value: object) -> object:
@@ -82,8 +39,6 @@ def _path(value: object) -> object:
 Count = Annotated[int, Field(ge=1, le=MOST_RUNS)]
 Whole = Annotated[int, Field(ge=0)]
 Few = Annotated[int, Field(ge=0, le=1000)]
-Duration = Annotated[float, BeforeValidator(duration), Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, BeforeValidator(share)]
 
 
 class Settings(BaseModel):
@@ -223,46 +178,3 @@ def kept_settings(document: Mapping[str, Any], study: str) -> Settings:
         if name in _NOT_KEPT:
             raise StudyError(f"{study}, kept settings", name, "no part of a command")
     return validated(Settings, document, f"{study}, kept settings: ")
-
-
-def validated(model: type[Given], document: Mapping[str, Any], where: str = "") -> Given:
-    """The model of a document; InputError in one line that names the field.
-
-    `where` comes before the field's name: `study.toml: `, or `--` for an option.
-    """
-    try:
-        return model.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"] if not _is_union(part))
-        if first["type"] == "extra_forbidden":
-            fields = _fields(model, first["loc"][:-1])
-            raise InputError(f"{where}{field}", "a field of that name", fields) from None
-        if first["type"] == "missing":
-            raise InputError(f"{where}{field}", "none", "a value") from None
-        raise InputError(f"{where}{field}", _found(first["input"]), _expected(first)) from None
-
-
-def _is_union(part: str | int) -> bool:
-    return isinstance(part, str) and "[" in part  # pydantic's name of a way to read a value
-
-
-def _fields(model: type[BaseModel], place: Iterable[str | int]) -> str:
-    """The names that a table of the model may hold."""
-    for part in place:
-        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
-        inner = field.annotation if field is not None else None
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            model = inner
-    return f"one of {', '.join(f.alias or n for n, f in model.model_fields.items())}"
-
-
-def _expected(first: Any) -> str:
-    message = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    for theirs, ours in _WORDS.items():
-        message = message.replace(theirs, ours)
-    return one_line(message)
-
-
-def _found(value: object) -> str:
-    return str(value) if isinstance(value, str | int | float) else type(value).__name__

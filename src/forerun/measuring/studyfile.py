@@ -17,21 +17,19 @@ Paths in it are relative to the file, and commands run in the file's directory.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from forerun._documents import read_toml, validated
 from forerun._values import printable
 from forerun.errors import InputError
 from forerun.factors import Space
 from forerun.measuring.asking import Asked
 from forerun.measuring.constraint import Constraint
 from forerun.measuring.given import GivenFactor
-from forerun.measuring.settings import Settings, validated
-
-_LARGEST = 2**20  # bytes of a file that people write
+from forerun.measuring.settings import Settings
 
 
 def _spelt_out(value: object) -> object:
@@ -57,7 +55,7 @@ def read_study_file(path: Path) -> Asked:
     Without `study` the study lies beside the file, under its name.
     """
     try:
-        return _asked(path, validated(StudyFile, _document(path), f"{path}: "))
+        return _asked(path, validated(StudyFile, read_toml(path), f"{path}: "))
     except InputError as error:
         told = str(error)
         raise InputError(told if told.startswith(f"{path}: ") else f"{path}: {told}") from error
@@ -81,12 +79,3 @@ def _asked(path: Path, found: StudyFile) -> Asked:
     name = printable("study", found.study, InputError)
     study = here / name if name else path.with_suffix(".db")
     return Asked(study, space, commands, settings)
-
-
-def _document(path: Path) -> dict[str, object]:
-    if path.stat().st_size > _LARGEST:
-        raise InputError(str(path), f"{path.stat().st_size} bytes", f"at most {_LARGEST}")
-    try:
-        return tomllib.loads(path.read_bytes().decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(str(path), str(error), "TOML") from None

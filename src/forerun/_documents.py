@@ -1,0 +1,224 @@
+"""Documents that people write: read with a limit, checked by a model, refused in one line.
+
+Quantities may be written with their unit: `90s`, `1h30min`, `256 GiB`, `10 Gbit/s`, `5%`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+
+from forerun.errors import InputError, one_line
+
+LARGEST = 2**20  # bytes of a file that people write
+_UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "min": 60.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_DURATION = re.compile(rf"(?:{_NUMBER}\s*(?:{'|'.join(_UNITS)})\s*)+", re.ASCII)
+_PART = re.compile(rf"({_NUMBER})\s*([a-zµ]+)", re.ASCII)
+_SHARE = re.compile(rf"({_NUMBER})\s*(%?)", re.ASCII)
+
+_DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_PREFIX = {**_DECIMAL, "K": 10**3, **_BINARY}
+_BYTES = re.compile(rf"({_NUMBER})\s*({'|'.join(_PREFIX)})(B|bit)(/s)?", re.ASCII)
+
+# pydantic's words, and those that the rest of forerun uses.
+_WORDS = {
+    "a valid integer": "a whole number",
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a table",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+    "a valid tuple": "a text, or a list of texts",
+    "String should have at least 1 character": "a text that is not empty",
+}
+
+Given = TypeVar("Given", bound=BaseModel)
+
+
+def duration(text: object) -> float:
+    """Seconds of `90`, `90s`, `10min`, `1h30min`, `2h`; ValueError for anything else."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    plain = str(text).strip()
+    if re.fullmatch(_NUMBER, plain, re.ASCII):
+        return float(plain)
+    if not _DURATION.fullmatch(plain):
+        raise ValueError("seconds above 0, or a time such as 90s, 10min or 2h")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+
+
+def share(text: object) -> float:
+    """The share that `5%`, `5 %` or `0.05` is; ValueError for anything else."""
+    found = _SHARE.fullmatch(str(text).strip()) if not isinstance(text, bool) else None
+    if found is None:
+        raise ValueError("a percentage such as 5%")
+    value = float(found[1]) / (100 if found[2] else 1)
+    if not 0 < value < 1:
+        raise ValueError("a percentage below 100 such as 5%, or a share below 1 such as 0.05")
+    return value
+
+
+def size(text: object) -> float:
+    """Bytes of `512`, `40 GB`, `256 GiB`; ValueError for anything else."""
+    found = _amount(text)
+    if found is None or found[1]:
+        raise ValueError("bytes, or a size such as 40 GB or 256 GiB")
+    return found[0]
+
+
+def rate(text: object) -> float:
+    """Bytes a second of `1e9`, `200 MB/s`, `10 Gbit/s`; ValueError for anything else."""
+    found = _amount(text)
+    if found is None or not (found[1] or isinstance(text, int | float)):
+        raise ValueError("bytes a second, or a rate such as 200 MB/s or 10 Gbit/s")
+    return found[0]
+
+
+def _amount(text: object) -> tuple[float, bool] | None:
+    """Bytes, and whether they are those of a second; a plain number is only a number."""
+    if isinstance(text, bool):
+        return None
+    if isinstance(text, int | float):
+        return float(text), False
+    found = _BYTES.fullmatch(str(text).strip())
+    if found is None:
+        return None
+    bits = 8 if found[3] == "bit" else 1
+    return float(found[1]) * _PREFIX[found[2]] / bits, found[4] is not None
+
+
+def written(value: float, kind: Literal["duration", "size", "rate"]) -> str | float:
+    """A number in the largest unit in which six digits write it exactly; else the number."""
+    for unit, scale in sorted(_WRITTEN[kind].items(), key=lambda pair: -pair[1]):
+        text = f"{value / scale:.6g}"
+        if value >= scale and "e" not in text and float(text) * scale == value:
+            return f"{text} {unit}"
+    return value
+
+
+_WRITTEN: dict[str, dict[str, float]] = {
+    "duration": {name: _UNITS[name] for name in ("d", "h", "min", "s", "ms", "us", "ns")},
+    "size": {f"{prefix}B": float(factor) for prefix, factor in (_DECIMAL | _BINARY).items()},
+    "rate": {f"{prefix}B/s": float(factor) for prefix, factor in _DECIMAL.items()},
+}
+
+Duration = Annotated[float, BeforeValidator(duration), Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, BeforeValidator(share)]
+Size = Annotated[float, BeforeValidator(size), Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, BeforeValidator(rate), Field(gt=0, allow_inf_nan=False)]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The document of a TOML file."""
+    text = _text(path, "TOML")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(path), str(error), "TOML") from None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The document of a YAML file, which is a table; without aliases, and no key twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Refuses what YAML allows and nobody means."""
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                mark = self.get_mark()
+                raise yaml.composer.ComposerError(None, None, "an alias", mark)
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            found = super().construct_mapping(node, deep)
+            if len(found) < len(node.value):
+                raise yaml.constructor.ConstructorError(None, None, "a key twice", node.start_mark)
+            return found
+
+    text = _text(path, "YAML")
+    try:
+        found = yaml.load(text, Loader)  # noqa: S506 - it is a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark, problem = error.problem_mark, one_line(error.problem or "something else")
+        where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else str(path)
+        raise InputError(where, problem, "YAML") from None
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(str(path), one_line(str(error)), "YAML") from None
+    if not isinstance(found, dict):
+        raise InputError(str(path), type(found).__name__, "a table of fields")
+    return found
+
+
+def _text(path: Path, expected: str) -> str:
+    """What is written in a file; InputError unless that is text of a usual length."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise InputError(str(path), f"more than {LARGEST} bytes", f"at most {LARGEST}")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), error, expected) from None
+
+
+def validated(model: type[Given], document: Mapping[str, Any], where: str = "") -> Given:
+    """The model of a document; InputError in one line that names the field.
+
+    `where` comes before the field's name: `study.toml: `, or `--` for an option.
+    """
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"] if not _is_union(part))
+        if first["type"] == "extra_forbidden":
+            fields = _fields(model, first["loc"][:-1])
+            raise InputError(f"{where}{field}", "a field of that name", fields) from None
+        if first["type"] == "missing":
+            raise InputError(f"{where}{field}", "none", "a value") from None
+        raise InputError(f"{where}{field}", _found(first["input"]), _expected(first)) from None
+
+
+def _is_union(part: str | int) -> bool:
+    return isinstance(part, str) and "[" in part  # pydantic's name of a way to read a value
+
+
+def _fields(model: type[BaseModel], place: Iterable[str | int]) -> str:
+    """The names that a table of the model may hold."""
+    for part in place:
+        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
+        inner = field.annotation if field is not None else None
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            model = inner
+    return f"one of {', '.join(f.alias or n for n, f in model.model_fields.items())}"
+
+
+def _expected(first: Any) -> str:
+    message = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
+    return one_line(message)
+
+
+def _found(value: object) -> str:
+    return str(value) if isinstance(value, str | int | float) else type(value).__name__

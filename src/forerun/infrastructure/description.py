@@ -1,0 +1,256 @@
+"""The description of an infrastructure, as a file holds it: checked, with a unit to everything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
+
+from forerun import _documents
+from forerun._documents import read_yaml, validated, written
+from forerun.errors import InputError
+
+Scheduler = Literal["slurm", "pbs", "kubernetes", "none"]
+Container = Literal["apptainer", "singularity", "docker", "podman", "none"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}", re.ASCII)
+
+
+def _named(name: str) -> str:
+    """A name that a job script, a path and a table can hold."""
+    if not _NAME.fullmatch(name):
+        raise ValueError("a name of letters, digits, and . _ + -")
+    return name
+
+
+def _plain(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a text of one line, without control characters")
+    return text
+
+
+@cache
+def _microarchitectures() -> frozenset[str]:
+    from archspec.cpu import TARGETS
+
+    return frozenset(TARGETS)
+
+
+def _known(name: str) -> str:
+    if name not in _microarchitectures():
+        raise ValueError("a microarchitecture that archspec knows, such as zen3 or x86_64_v3")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_named)]
+Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Text = Annotated[str, AfterValidator(_plain)]
+Microarchitecture = Annotated[str, AfterValidator(_known)]
+# In a file that we write, with the unit that fits.
+Duration = Annotated[_documents.Duration, PlainSerializer(partial(written, kind="duration"))]
+Size = Annotated[_documents.Size, PlainSerializer(partial(written, kind="size"))]
+Rate = Annotated[_documents.Rate, PlainSerializer(partial(written, kind="rate"))]
+Count = Annotated[int, Field(ge=1, le=10**6)]
+Money = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
+Watts = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
+
+
+class _Table(BaseModel):
+    """A table of the file: fields that it does not know are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Processors(_Table):
+    """The processors of a node: so many of one kind, each with so many cores."""
+
+    count: Count = 1
+    microarchitecture: Microarchitecture
+    model: Text = ""
+    cores: Count
+    threads: Count = 0  # that run at once, on all its cores; as many as cores where not given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_thread_a_core(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "cores" in given:
+            return {"threads": given["cores"], **given}
+        return given
+
+    @model_validator(mode="after")
+    def _threads_on_cores(self) -> Self:
+        if self.threads < self.cores:
+            raise ValueError(f"at least as many threads as cores ({self.cores})")
+        return self
+
+    @property
+    def all_cores(self) -> int:
+        """The cores of the node."""
+        return self.count * self.cores
+
+
+class Accelerators(_Table):
+    """The accelerators of a node."""
+
+    count: Count = 1
+    kind: Literal["nvidia", "amd", "intel", "fpga", "tpu"]
+    model: Text = ""
+    memory: Size | None = None  # of each
+
+
+class Link(_Table):
+    """What joins two ends: bytes a second, and seconds until the first one is there."""
+
+    bandwidth: Rate
+    latency: Duration | None = None
+
+
+class Links(_Table):
+    """The links of a partition: between the devices of a node, and between nodes."""
+
+    inside: Link | None = None
+    between: Link | None = None
+
+
+class Price(_Table):
+    """What an hour costs: of a node, and of each of its accelerators that is used."""
+
+    node: Money = 0.0
+    device: Money = 0.0
+
+
+class Power(_Table):
+    """Watts: of a node, and of each of its accelerators that is used."""
+
+    node: Watts = 0.0
+    device: Watts = 0.0
+
+
+class Limits(_Table):
+    """What one job may have."""
+
+    walltime: Duration | None = None
+    nodes: Count | None = None
+
+
+class Partition(_Table):
+    """Nodes of one kind that a job can be sent to."""
+
+    nodes: Count
+    processors: Processors
+    memory: Size  # of each node
+    accelerators: Accelerators | None = None
+    links: Links = Links()
+    price: Price | None = None
+    power: Power | None = None
+    limits: Limits = Limits()
+    queue: Name | None = None  # the scheduler's name for it, where that is another
+    features: Names = ()  # by which the scheduler knows the nodes
+    storage: Names | None = None  # what it can reach; None: all
+    wait: Duration | None = None  # usual, until a job starts
+    default: bool = False
+
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes one job can have."""
+        return min(self.nodes, self.limits.nodes or self.nodes)
+
+
+class Storage(_Table):
+    """Where data can lie: bytes a second that one node reads, and all together where less."""
+
+    bandwidth: Rate
+    total: Rate | None = None  # of all nodes together; None: each node has its own
+    path: Text = ""
+    kind: Literal["common", "high", "ssd", "ultra_high"] = "common"
+    size: Size | None = None
+    local: bool = False  # each node has its own: data must be brought there
+
+    def rate(self, nodes: int) -> float:
+        """Bytes a second that each of so many nodes reads."""
+        return min(self.bandwidth, (self.total or self.bandwidth * nodes) / nodes)
+
+
+class Board(_Table):
+    """Small devices of one kind that serve a network together."""
+
+    count: Count
+    processors: Processors
+    memory: Size  # of each
+    link: Link
+    model: Text = ""
+    power: Watts = 0.0
+
+
+class Infrastructure(_Table):
+    """All of it."""
+
+    name: Name
+    scheduler: Scheduler = "none"
+    container: Container = "none"
+    currency: Text = "EUR"
+    partitions: dict[Name, Partition] = {}
+    boards: dict[Name, Board] = {}
+    storage: dict[Name, Storage] = {}
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if not self.partitions and not self.boards:
+            raise ValueError("partitions or boards")
+        defaults = [name for name, partition in self.partitions.items() if partition.default]
+        if len(defaults) > 1:
+            raise ValueError(f"one default partition, not {' and '.join(defaults)}")
+        for name, partition in self.partitions.items():
+            for reached in partition.storage or ():
+                if reached not in self.storage:
+                    raise ValueError(f"storage that is described, not {reached} (of {name})")
+        return self
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The infrastructure of a YAML file, or of a profile that ships with forerun, by name."""
+        if path.name == str(path) and not path.exists():
+            shipped = profiles()
+            if str(path) in shipped:
+                path = shipped[str(path)]
+        if not path.exists():
+            listed = ", ".join(profiles())
+            raise InputError("infrastructure", path, f"a file, or one of the profiles {listed}")
+        return validated(cls, read_yaml(path), f"{path}: ")
+
+    def partition(self, name: str) -> Partition:
+        """The partition of this name; InputError where there is none."""
+        if name not in self.partitions:
+            listed = ", ".join(self.partitions) or "boards alone"
+            raise InputError(f"{self.name}, partition", name, f"one of {listed}")
+        return self.partitions[name]
+
+    def reach(self, partition: str) -> dict[str, Storage]:
+        """The storage that the nodes of a partition reach."""
+        wanted = self.partition(partition).storage
+        return {n: s for n, s in self.storage.items() if wanted is None or n in wanted}
+
+    def to_yaml(self) -> str:
+        """The file that holds it, without what goes without saying."""
+        import yaml
+
+        document = self.model_dump(mode="json", exclude_defaults=True)
+        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def profiles() -> dict[str, Path]:
+    """The descriptions that ship with forerun, by name."""
+    folder = Path(str(files("forerun.infrastructure").joinpath("profiles")))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}

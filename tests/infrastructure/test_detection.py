@@ -1,0 +1,99 @@
+"""What a machine and a Slurm cluster say of themselves."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from forerun.infrastructure import Infrastructure, detection
+
+# As scontrol 23.11 prints them, shortened.
+PARTITIONS = """\
+PartitionName=cpu AllowGroups=ALL Default=YES MaxNodes=4 MaxTime=2-00:00:00 Nodes=n[1-3]
+PartitionName=gpu AllowGroups=ALL Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=g[1-2]
+PartitionName=empty Default=NO MaxNodes=1 MaxTime=30:00 Nodes=(null)
+"""
+NODES = """\
+NodeName=n1 Arch=x86_64 CoresPerSocket=32 AvailableFeatures=zen3,fast Gres=(null) OS=Linux 6.1 #1 SMP RealMemory=257000 Sockets=2 ThreadsPerCore=2 Partitions=cpu
+NodeName=n2 Arch=x86_64 CoresPerSocket=32 AvailableFeatures=zen3,fast Gres=(null) OS=Linux 6.1 #1 SMP RealMemory=257000 Sockets=2 ThreadsPerCore=2 Partitions=cpu
+NodeName=n3 Arch=x86_64 CoresPerSocket=64 AvailableFeatures=(null) Gres=(null) RealMemory=515000 Sockets=2 ThreadsPerCore=1 Partitions=cpu
+NodeName=g1 Arch=aarch64 CoresPerSocket=16 AvailableFeatures=mc Gres=gpu:a100:8(S:0-1) RealMemory=1000000 Sockets=1 ThreadsPerCore=1 Partitions=gpu
+NodeName=g2 Arch=aarch64 CoresPerSocket=16 AvailableFeatures=mc Gres=gpu:a100:8(S:0-1) RealMemory=1000000 Sockets=1 ThreadsPerCore=1 Partitions=gpu
+"""  # noqa: E501
+
+
+def test_this_machine(tmp_path: Path) -> None:
+    found = detection.machine()
+    node = found.partition("local")
+    assert node.processors.threads == len(os.sched_getaffinity(0))
+    assert 2**28 < node.memory < 2**50
+    file = tmp_path / "here.yaml"
+    file.write_text(found.to_yaml())
+    assert Infrastructure.load(file) == found
+
+
+def test_a_slurm_cluster_has_a_partition_for_each_kind_of_node() -> None:
+    found = detection.slurm_partitions(PARTITIONS, NODES)
+    assert {name: part.nodes for name, part in found.items()} == {"cpu": 2, "cpu-2": 1, "gpu": 2}
+    cpu, other, gpu = found.values()
+    assert (cpu.processors.microarchitecture, cpu.processors.all_cores) == ("zen3", 64)
+    assert (cpu.processors.threads, cpu.memory) == (64, 257000 * 2**20)
+    assert (cpu.limits.walltime, cpu.limits.nodes, cpu.default) == (2 * 86400, 4, True)
+    assert (other.queue, other.default, other.features) == ("cpu", False, ())
+    assert gpu.accelerators is not None
+    assert (gpu.accelerators.count, gpu.accelerators.model) == (8, "a100")
+    assert (gpu.limits.walltime, gpu.limits.nodes, gpu.queue) == (None, None, None)
+    assert (gpu.processors.microarchitecture, gpu.features) == ("aarch64", ("mc",))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2-00:00:00", 172800),
+        ("24:00:00", 86400),
+        ("30:00", 1800),
+        ("90", 5400),
+        ("UNLIMITED", None),
+    ],
+)
+def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
+    assert detection._walltime(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("gpu:a100:8(S:0-1)", (8, "a100", "nvidia")),
+        ("gpu:4", (4, "", "nvidia")),
+        ("gpu", (1, "", "nvidia")),
+        ("nic:2,gpu:mi250:4", (4, "mi250", "amd")),
+        ("(null)", None),
+    ],
+)
+def test_accelerators_as_slurm_writes_them(text: str, found: tuple[int, str, str] | None) -> None:
+    gres = detection._gres(text)
+    assert (gres and (gres.count, gres.model, gres.kind)) == found
+
+
+def script(folder: Path, name: str, body: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def test_what_does_not_answer_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (detection.scheduler(), detection.container()) == ("none", "none")
+    assert detection.accelerators() is None
+    script(tmp_path, "kubectl", "exit 1")
+    script(tmp_path, "docker", "exit 1")
+    script(tmp_path, "podman", "exit 0")
+    assert (detection.scheduler(), detection.container()) == ("none", "podman")
+
+
+def test_accelerators_as_nvidia_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    script(tmp_path, "nvidia-smi", "echo 'NVIDIA A100-SXM4-40GB, 40960'; echo 'NVIDIA T4, 16384'")
+    found = detection.accelerators()
+    assert found is not None
+    assert (found.count, found.model, found.memory) == (1, "NVIDIA A100-SXM4-40GB", 40 * 2**30)
