@@ -1,0 +1,1 @@
+"""From a request and an infrastructure to the best configuration, with reasons."""

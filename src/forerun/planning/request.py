@@ -1,0 +1,242 @@
+"""What somebody wants run, and what matters to them.
+
+    name: lenet
+    application:
+      commands:
+        eager: python train.py --batch {batch} --workers {workers} --epochs {epochs}
+        compiled: python train.py --compile --batch {batch} --workers {workers} --epochs {epochs}
+      framework: pytorch
+    study: lenet.db
+    data: { size: 12 GB, at: home }
+    fixed: { epochs: 90, batch: 64 }
+    free: { workers: 1..8 }
+    objective: time                     # or cost, energy, or { time: 0.7, cost: 0.3 }
+    constraints: { deadline: 12h, budget: 40, memory: 16 GiB, efficiency: 70% }
+    target: { partition: gpu }
+
+Of the factors of the study those that are fixed have one value, those that are free are the
+planner's to choose, and those that neither names are free too, at the values that were measured;
+but the batch size stays what the application's own default is unless it is named, for a larger
+batch is other training. With `batch_effect` it may be freed and its price is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from forerun._documents import Duration, Share, Size, read_yaml, validated
+from forerun.errors import FactorError, InputError
+from forerun.factors import Factor, Value
+
+Framework = Literal["pytorch", "tensorflow", "mxnet", "jax", "mpi", "other"]
+Goal = Literal["time", "cost", "energy"]
+GOALS: tuple[Goal, ...] = ("time", "cost", "energy")
+
+
+def _plain(text: str) -> str:
+    if any(not (c.isprintable() or c in "\n\t") for c in text):
+        raise ValueError("a text without control characters")
+    return text
+
+
+def _line(text: str) -> str:
+    if not text or not text.isprintable():
+        raise ValueError("a text of one line, without control characters")
+    return text
+
+
+def _goals(value: object) -> object:
+    """One goal alone is all that matters."""
+    return {value: 1.0} if isinstance(value, str) else value
+
+
+def _listed(value: object) -> object:
+    """Values as `-f` takes them, or a list of them."""
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+Text = Annotated[str, AfterValidator(_plain)]
+Line = Annotated[str, AfterValidator(_line)]
+Texts = Annotated[tuple[Text, ...], Field(strict=False)]
+Lines = Annotated[tuple[Line, ...], Field(strict=False)]
+Events = Annotated[tuple[Literal["begin", "end", "fail"], ...], Field(strict=False)]
+Count = Annotated[int, Field(ge=1, le=10**6)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
+
+
+class _Table(BaseModel):
+    """A table of the file: fields that it does not know are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Application(_Table):
+    """What is run: one command with holes, or several under their names."""
+
+    command: Text | None = None
+    commands: dict[str, Text] = {}
+    framework: Framework = "other"
+    version: Text = ""  # of the framework, where it must be that one
+    source: Text = ""  # where it comes from, if it must be fetched
+    build: Text = ""  # what makes a program of that
+    directory: Text = ""  # that it runs in, relative to the request
+
+    @model_validator(mode="after")
+    def _has_a_command(self) -> Self:
+        if (self.command is None) == (not self.commands):
+            raise ValueError("a command, or commands under their names")
+        return self
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The commands by name; a single one has none."""
+        return dict(self.commands) if self.command is None else {"": self.command}
+
+
+class Data(_Table):
+    """What is read in one pass: its size, and the storage that it lies on."""
+
+    size: Size
+    at: Text = ""  # a storage of the infrastructure; the first where it is not said
+    passes: Positive = 1.0  # how often all of it is read in one run: epochs
+
+
+class Constraints(_Table):
+    """What must hold for a candidate to be chosen."""
+
+    deadline: Duration | None = None  # until the result is there
+    budget: Positive | None = None  # in the infrastructure's currency
+    memory: Size | None = None  # of each worker
+    efficiency: Share | None = None  # speed-up a worker, of one worker's, at least
+
+
+class BatchEffect(_Table):
+    """How much more data larger batches need, by the gradient's noise (McCandlish, Pollux).
+
+    A step with batch m teaches `(noise + reference) / (noise + m)` as much a sample as one with the
+    reference batch.
+    """
+
+    reference: Positive
+    noise: Positive  # the batch beyond which larger ones hardly help
+
+    def samples(self, batch: float) -> float:
+        """Samples until the same result, of those with the reference batch."""
+        return (self.noise + batch) / (self.noise + self.reference)
+
+
+class Target(_Table):
+    """Where it may run; all of the infrastructure where nothing is said."""
+
+    infrastructure: Text | None = None  # by its name, where it must be that one
+    scheduler: Literal["slurm", "pbs", "kubernetes", "none"] | None = None
+    partition: Text | None = None
+    nodes: Annotated[int, Field(ge=1)] | None = None  # exactly so many
+
+
+class Job(_Table):
+    """What the scheduler is to be told besides, in no scheduler's words."""
+
+    name: Line = "job"
+    queue: Line | None = None
+    walltime: Duration | None = None
+    nodes: Count | None = None
+    processes: Count = 1  # on each node
+    cores: Count | None = None  # of each node
+    cores_per_process: Count | None = None
+    ranks: Count | None = None  # of an MPI program, on all nodes
+    threads: Count | None = None  # of each process
+    accelerators: Count | None = None  # of each node
+    memory: Size | None = None  # of each node
+    memory_per_core: Size | None = None
+    features: Lines = ()  # that the nodes must have
+    hosts: Lines = ()  # these nodes and no others
+    exclusive: bool = False
+    account: Line | None = None
+    qos: Line | None = None
+    array: Line | None = None
+    after: Line | None = None  # a job that must have ended well before
+    begin: Line | None = None  # not before this time
+    output: Line = "job.out"
+    errors: Line | None = None  # where they go apart from the output
+    mail_to: Line | None = None
+    mail_on: Events = ()
+    environment: bool = False  # whether the job gets all variables of who submits it
+    variables: Lines = ()  # or these
+    prologue: Text = ""
+    epilogue: Text = ""
+
+
+class Wishes(_Table):
+    """What the user would like: a candidate that has it goes before others that do as well."""
+
+    compiler: Literal["inductor", "xla", "glow", "hybridised"] | None = None
+    storage: Literal["common", "high", "ssd", "ultra_high"] | None = None
+    image: Text = ""  # of a container
+    processor: Literal["x86", "arm", "power"] | None = None
+    accelerator: Literal["nvidia", "amd", "fpga"] | None = None
+    trials: bool = False  # whether short trials are welcome
+
+
+class Request(_Table):
+    """All of it."""
+
+    name: Text = "request"
+    task: Literal["training", "inference"] = "training"
+    application: Application
+    study: Path | None = Field(None, strict=False)
+    data: Data | None = None
+    steps: Positive = 1.0  # how often what the study times is done, in one job
+    startup: Duration | None = None  # of a job, before what the study times
+    fixed: dict[str, Annotated[str, BeforeValidator(str)]] = {}
+    free: dict[str, Annotated[str, BeforeValidator(_listed)]] = {}
+    objective: Annotated[dict[Goal, Weight], BeforeValidator(_goals)] = Field({"time": 1.0})
+    constraints: Constraints = Constraints()
+    batch_effect: BatchEffect | None = None
+    target: Target = Target()
+    job: Job = Job()
+    wishes: Wishes = Wishes()
+    notes: Texts = ()  # what its source said and cannot be done
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if not any(self.objective.values()):
+            raise ValueError("an objective with at least one weight above 0")
+        for name in self.fixed:
+            if name in self.free:
+                raise ValueError(f"{name} either fixed or free, not both")
+        return self
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The request of a YAML file; its study and directory are relative to the file."""
+        found = validated(cls, read_yaml(path), f"{path}: ")
+        try:
+            for name, values in found.free.items():
+                Factor.parse(f"{name}={values}")
+        except FactorError as error:
+            raise InputError(f"{path}: free: {error}") from None
+        study = None if found.study is None else path.parent / found.study
+        here = str(path.parent / found.application.directory)
+        application = found.application.model_copy(update={"directory": here})
+        return found.model_copy(update={"study": study, "application": application})
+
+    def choices(self, name: str) -> tuple[Value, ...] | None:
+        """The values that a factor may take, as the request has them; None where it is silent."""
+        given = {**self.free, **self.fixed}.get(name)
+        return None if given is None else Factor.parse(f"{name}={given}").values
+
+    def score(self, amounts: Mapping[Goal, float], best: Mapping[Goal, float]) -> float:
+        """The weighted sum of what a candidate takes, each over the least that any takes."""
+        total = sum(self.objective.values())
+        parts: list[Any] = [
+            weight * amounts[goal] / best[goal]
+            for goal, weight in self.objective.items()
+            if weight and best[goal] > 0
+        ]
+        return float(sum(parts) / total)
