@@ -16,6 +16,7 @@ from forerun.cli import (
     import_,
     infra,
     measure,
+    plan,
     predict,
     report,
     show,
@@ -56,6 +57,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "explain": (explain.explain, "Model"),
     "suggest": (suggest.suggest, "Model"),
     "report": (report.report, "Model"),
+    "plan": (plan.plan, "Plan"),
 }
 for _name, (_verb, _panel) in VERBS.items():
     app.command(_name, rich_help_panel=_panel)(_verb)

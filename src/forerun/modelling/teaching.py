@@ -200,6 +200,12 @@ class Lesson:
         gains: Array = (np.sqrt(self.left) - np.sqrt(np.maximum(after, 0))).sum(1)
         return gains
 
+    def ratios(self) -> Array:
+        """Deviation of the difference between each candidate and the judged point beside it."""
+        alike = np.diagonal(self._cross)
+        result: Array = np.sqrt(np.maximum(self.own + self.left - 2 * alike, 0.0))
+        return result
+
     def learn(self, candidate: int) -> None:
         """Take a run at this candidate for made."""
         one = self._candidates.rows([candidate])
@@ -257,3 +263,16 @@ def interpolated(process: Process, seen: pd.DataFrame, logs: Array, table: pd.Da
 def as_table(points: Iterable[Mapping[str, Value]], space: Space) -> pd.DataFrame:
     """One row a point, the factors in the order of the space."""
     return pd.DataFrame([dict(point) for point in points], columns=list(space.names))
+
+
+def ratio_deviation(
+    model: PerformanceModel, space: Space, one: pd.DataFrame, other: pd.DataFrame
+) -> Array:
+    """Standard deviation of the log of the ratio of two times, row by row, as the model knows it.
+
+    What the model does not know of both alike says nothing of their ratio: two points that differ
+    in one factor are told apart far better than either is known.
+    """
+    seen = pd.DataFrame(model.runs_["factors"])[list(space.names)]
+    process = Process(space, pd.concat([seen, one, other], ignore_index=True), model)
+    return Lesson(process, seen, one, other).ratios()

@@ -192,6 +192,8 @@ class Request(_Table):
     study: Path | None = Field(None, strict=False)
     data: Data | None = None
     steps: Positive = 1.0  # how often what the study times is done, in one job
+    samples: Positive | None = None  # or so many samples, where the study times a step
+    batch_is: Literal["worker", "total"] = "worker"  # whether the batch is each worker's, or all's
     startup: Duration | None = None  # of a job, before what the study times
     fixed: dict[str, Annotated[str, BeforeValidator(str)]] = {}
     free: dict[str, Annotated[str, BeforeValidator(_listed)]] = {}

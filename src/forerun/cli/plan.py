@@ -1,0 +1,151 @@
+"""`forerun plan`: the best configuration for a request, and why every other one lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forerun.cli.common import Json, counted, note, print_json, results, shown, table, warn, working
+from forerun.errors import InputError
+from forerun.quantities import amount, between, percent, seconds
+
+if TYPE_CHECKING:
+    from forerun.planning.planner import Plan
+    from forerun.planning.reasons import Considered
+
+ROWS = 12  # candidates of the table
+
+
+def plan(
+    request: Annotated[
+        Path,
+        typer.Argument(
+            metavar="REQUEST", help="A request: YAML, or MODAK's JSON.", show_default=False
+        ),
+    ],
+    on: Annotated[
+        str,
+        typer.Option(
+            "--on",
+            metavar="FILE",
+            help="What there is to run on: a file of YAML, or a profile's name.",
+            show_default="this machine",
+        ),
+    ] = "",
+    explain: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Say all of one candidate, by its number.", min=1),
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Candidates to show.", min=1)] = ROWS,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the plan there.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Choose the best configuration for a request, and say why every other one lost."""
+    from forerun.infrastructure import Infrastructure
+    from forerun.infrastructure.detection import machine
+    from forerun.planning.modak import is_modak, read_modak
+    from forerun.planning.planner import plan as find
+    from forerun.planning.request import Request
+    from forerun.study import Study
+
+    asked = read_modak(request) if is_modak(request) else Request.load(request)
+    infrastructure = Infrastructure.load(Path(on)) if on else machine()
+    if asked.study is None:
+        raise InputError(f"{request}: study", "none", "a study with runs of the application")
+    with Study.open(asked.study) as study, working("planning"):
+        found = find(asked, infrastructure, study)
+    if output is not None:
+        _write(found, output)
+    if json:
+        print_json(found.to_dict())
+    elif explain is not None:
+        _explain(found, explain)
+    else:
+        _print(found, rows)
+
+
+def _write(found: Plan, path: Path) -> None:
+    import json
+
+    path.write_text(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+    note(f"{path}: the plan")
+
+
+def _print(found: Plan, rows: int) -> None:
+    shown_rows = found.considered[:rows]
+    settings = [one.candidate.setting for one in found.considered]
+    varied = [name for name in settings[0] if len({one.get(name) for one in settings}) > 1]
+    fixed = {name: value for name, value in settings[0].items() if name not in varied}
+    to = results()
+    to.print(f"{found.request.name} on {found.infrastructure.name}", style="bold", highlight=False)
+    to.print(
+        f"{counted(found.count, 'candidate')}; model of {counted(found.runs, 'run')}"
+        + (f"; {', '.join(f'{n} {shown(v)}' for n, v in fixed.items())}" if fixed else ""),
+        highlight=False,
+    )
+    costs = any(one.estimate and one.estimate.cost is not None for one in found.considered)
+    heads = ["", *varied, "time", "90 % interval", *(["cost"] if costs else []), "why"]
+    made = table(*heads, numeric=["", "time", "cost"])
+    for number, one in enumerate(shown_rows, start=1):
+        made.add_row(*_row(found, number, one, varied, costs))
+    to.print(made)
+    if len(found.considered) > rows:
+        to.print(f"and {len(found.considered) - rows} more; --rows shows them", style="dim")
+    for reason, count in sorted(found.refused.items(), key=lambda pair: -pair[1])[:rows]:
+        to.print(f"{counted(count, 'candidate')} left out: {shown(reason)}", highlight=False)
+    _warn(found)
+
+
+def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bool) -> list[str]:
+    estimate = one.estimate
+    assert estimate is not None
+    money = "" if estimate.cost is None else f"{estimate.cost:.2f} {found.infrastructure.currency}"
+    setting = one.candidate.setting
+    return [
+        "chosen" if number == 1 else f"{number}{' *' if one.on_front else ''}",
+        *(shown(setting.get(name, "")) for name in varied),
+        seconds(estimate.seconds),
+        between(estimate.low, estimate.high),
+        *([money] if costs else []),
+        shown(one.reason),
+    ]
+
+
+def _explain(found: Plan, number: int) -> None:
+    if number > len(found.considered):
+        raise InputError("--explain", number, f"a number from 1 to {len(found.considered)}")
+    one = found.considered[number - 1]
+    estimate = one.estimate
+    assert estimate is not None
+    to = results()
+    head = ", ".join(f"{name} {shown(value)}" for name, value in one.candidate.setting.items())
+    to.print(f"{number}: {head}", style="bold", highlight=False)
+    made = table("", "", numeric=[""])
+    for part, value in estimate.parts.items():
+        if value:
+            made.add_row(part, seconds(value))
+    made.add_row("time to the result", seconds(estimate.seconds))
+    made.add_row("90 % interval", between(estimate.low, estimate.high))
+    if estimate.cost is not None:
+        made.add_row("cost", f"{estimate.cost:.2f} {found.infrastructure.currency}")
+    if estimate.joules is not None:
+        made.add_row("energy", amount(estimate.joules, "joules"))
+    if estimate.memory is not None:
+        made.add_row("memory of a worker, at most", amount(estimate.memory, "bytes"))
+    if estimate.efficiency is not None:
+        made.add_row("parallel efficiency", percent(estimate.efficiency))
+    to.print(made)
+    to.print(shown(one.reason), highlight=False)
+    _warn(found)
+
+
+def _warn(found: Plan) -> None:
+    for line in (*found.chosen.estimate.cautions, *found.notes):  # type: ignore[union-attr]
+        warn(line)

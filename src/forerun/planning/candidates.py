@@ -1,0 +1,226 @@
+"""The configurations worth considering, and why some of them cannot work.
+
+A candidate is a point of the study, which the model can be asked about, and where it would run: a
+partition, so many nodes of it, and the storage that the data is read from. What cannot work is kept
+with its reason: who asks for 64 workers wants to know why there are none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import pandas as pd
+
+from forerun.errors import InputError
+from forerun.factors import Factor, Point, Role, Space, Value
+from forerun.infrastructure import Infrastructure, Partition
+from forerun.planning.request import Request
+
+MOST = 200_000  # candidates of one plan
+_DEVICES = ("gpu", "accelerator", "device", "tpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What would be run, and on what."""
+
+    point: Point  # a value for each factor of the study
+    partition: str
+    nodes: int
+    storage: str = ""  # that the data is read from; empty where there is none to be read
+    staged: bool = False  # brought there first
+    why_not: str = ""  # it cannot work; empty where it can
+
+    @property
+    def setting(self) -> dict[str, Value]:
+        """All that tells it from others, as factors."""
+        where: dict[str, Value] = {"partition": self.partition, "nodes": self.nodes}
+        if self.storage:
+            where["data on"] = f"{self.storage}, staged" if self.staged else self.storage
+        return {**where, **self.point}
+
+
+class Roles:
+    """The factors of a study by the role that they play."""
+
+    def __init__(self, space: Space) -> None:
+        self._names = {factor.role: name for name, factor in space.items() if factor.role}
+
+    def __getitem__(self, role: Role) -> str | None:
+        return self._names.get(role)
+
+    def count(self, point: Mapping[str, Value], role: Role) -> int:
+        """How many a point has of what this role counts; one where no factor has it."""
+        name = self._names.get(role)
+        return 1 if name is None else max(1, math.ceil(float(point[name])))
+
+
+def candidates(
+    request: Request, infrastructure: Infrastructure, space: Space, seen: pd.DataFrame
+) -> list[Candidate]:
+    """All that the request leaves open; InputError where it leaves nothing, or too much.
+
+    `seen` are the runs of the study: what neither is fixed nor freed takes the values it had there.
+    """
+    check_names(request, space)
+    partitions = allowed_partitions(request, infrastructure)
+    choices = {name: values_of(request, factor, seen) for name, factor in space.items()}
+    count = math.prod(map(len, choices.values())) * len(partitions)
+    count *= len(storages(request, infrastructure, next(iter(partitions))))
+    if count > MOST:
+        raise InputError("request", f"{count} candidates", f"at most {MOST}: fix some factors")
+    points = [
+        Point(dict(zip(choices, values, strict=True))) for values in product(*choices.values())
+    ]
+    roles = Roles(space)
+    return [
+        candidate
+        for name, partition in partitions.items()
+        for point in points
+        for candidate in _placed(request, infrastructure, name, partition, point, roles)
+    ]
+
+
+def check_names(request: Request, space: Space) -> None:
+    """InputError for a fixed or free factor that the study does not have."""
+    for where, given in (("fixed", request.fixed), ("free", request.free)):
+        for name in given:
+            if name not in space:
+                raise InputError(f"{where}: {name}", "no such factor", f"one of {', '.join(space)}")
+
+
+def allowed_partitions(request: Request, infrastructure: Infrastructure) -> dict[str, Partition]:
+    """Those that the request allows; InputError where there are none."""
+    target = request.target
+    if target.scheduler is not None and target.scheduler != infrastructure.scheduler:
+        raise InputError(
+            f"target of {request.name}",
+            target.scheduler,
+            f"{infrastructure.scheduler}, the scheduler of {infrastructure.name}",
+        )
+    if not infrastructure.partitions:
+        raise InputError(f"{infrastructure.name}", "boards alone", "partitions to train on")
+    if target.partition is not None:
+        return {target.partition: infrastructure.partition(target.partition)}
+    return dict(infrastructure.partitions)
+
+
+def values_of(request: Request, factor: Factor, seen: pd.DataFrame) -> tuple[Value, ...]:
+    """The values to consider for a factor."""
+    given = request.choices(factor.name)
+    if given is not None:
+        return tuple(factor.value(value) for value in given)
+    measured = seen[factor.name].unique().tolist()
+    if factor.role == "batch" and len(measured) > 1:
+        expected = f"fixed: {{{factor.name}: N}}, or free, for a larger batch is other training"
+        raise InputError(f"{factor.name}, the batch size", "neither fixed nor free", expected)
+    return tuple(sorted((factor.value(value) for value in measured), key=_order))
+
+
+def _order(value: Value) -> tuple[bool, float, str]:
+    text = isinstance(value, str)
+    return text, 0.0 if text else float(value), str(value)
+
+
+def storages(
+    request: Request, infrastructure: Infrastructure, partition: str
+) -> list[tuple[str, bool]]:
+    """Where the data can be read from, and whether it must be brought there first."""
+    if request.data is None or not infrastructure.storage:
+        return [("", False)]
+    at = request.data.at or next(iter(infrastructure.storage))
+    if at not in infrastructure.storage:
+        listed = ", ".join(infrastructure.storage)
+        raise InputError("data.at", at, f"a storage of {infrastructure.name}: {listed}")
+    reached = infrastructure.reach(partition)
+    return [(name, name != at) for name in sorted(reached, key=lambda name: name != at)]
+
+
+def _placed(
+    request: Request,
+    infrastructure: Infrastructure,
+    name: str,
+    partition: Partition,
+    point: Point,
+    roles: Roles,
+) -> Iterator[Candidate]:
+    """A point on a partition, with its data on each storage that is there."""
+    nodes, why_not = needed(request, name, partition, point, roles)
+    for storage, staged in storages(request, infrastructure, name):
+        made = Candidate(point, name, nodes, storage, staged, why_not)
+        yield (
+            made
+            if why_not
+            else replace(
+                made, why_not=_storage_problem(request, infrastructure, point, roles, made)
+            )
+        )
+
+
+def needed(
+    request: Request, name: str, partition: Partition, point: Mapping[str, Value], roles: Roles
+) -> tuple[int, str]:
+    """The nodes that a point needs on a partition, and why it cannot have them."""
+    workers, threads = roles.count(point, "workers"), roles.count(point, "threads")
+    elsewhere = roles["partition"]
+    if elsewhere is not None and point[elsewhere] != name:
+        return 1, f"{elsewhere} {point[elsewhere]} is another partition"
+    cores = partition.processors.all_cores
+    if threads > cores:
+        return 1, f"{threads} threads, more than the {cores} cores of a node of {name}"
+    each, what = cores // threads, f"{threads}-thread workers"
+    if uses_devices(request, roles):
+        if partition.accelerators is None:
+            return 1, f"no accelerators in {name}"
+        wanted = request.wishes.accelerator
+        if wanted is not None and wanted != partition.accelerators.kind:
+            return 1, f"{name} has accelerators of {partition.accelerators.kind}, not of {wanted}"
+        each, what = partition.accelerators.count, "workers, one a device"
+    least = -(-workers // each)
+    given_nodes = roles.count(point, "nodes") if roles["nodes"] else request.target.nodes
+    nodes = given_nodes or least
+    if nodes < least:
+        return nodes, f"{workers} {what} need {least} nodes of {name}, not {nodes}"
+    if nodes > partition.nodes:
+        return nodes, f"{nodes} nodes, more than the {partition.nodes} of {name}"
+    if nodes > partition.most_nodes:
+        return (
+            nodes,
+            f"{nodes} nodes, more than the {partition.most_nodes} that a job of {name} may have",
+        )
+    return nodes, ""
+
+
+def uses_devices(request: Request, roles: Roles) -> bool:
+    """Whether each worker has an accelerator of its own."""
+    if request.wishes.accelerator is not None or request.job.accelerators is not None:
+        return True
+    workers = (roles["workers"] or "").lower()
+    return roles["device"] is not None or any(word in workers for word in _DEVICES)
+
+
+def _storage_problem(
+    request: Request,
+    infrastructure: Infrastructure,
+    point: Mapping[str, Value],
+    roles: Roles,
+    made: Candidate,
+) -> str:
+    """Why the data cannot lie where the candidate has it."""
+    name = roles["storage"]
+    if name is not None and made.storage and point[name] != made.storage:
+        return f"{name} {point[name]} is another storage"
+    if made.staged and request.data is not None:
+        room = infrastructure.storage[made.storage].size
+        if room is not None and room < request.data.size:
+            return f"{made.storage} is too small for the data"
+    return ""
+
+
+def baseline(names: Sequence[str]) -> str:
+    """The plain variant: the one whose name says so, or the first."""
+    plain = [name for name in names if name.lower() in ("plain", "eager", "baseline", "default")]
+    return plain[0] if plain else names[0]

@@ -1,0 +1,199 @@
+"""What each candidate would take: time to the result, what it is made of, money, energy, memory.
+
+    time = wait + start-up + staging + max(steps * step, passes * data / bandwidth)
+
+The step (or the whole run, where the study times that) is what the study's model says, with its
+interval; the data's share is arithmetic: an epoch is never shorter than its data over the storage's
+bandwidth.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forerun.errors import ExtrapolationWarning
+from forerun.factors import Point, Space
+from forerun.infrastructure import Infrastructure
+from forerun.modelling.columns import Array
+from forerun.modelling.estimator import PerformanceModel
+from forerun.modelling.teaching import as_table
+from forerun.planning.candidates import Candidate, Roles, uses_devices
+from forerun.planning.request import Request
+
+COVERAGE = 0.9
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one candidate is expected to take."""
+
+    seconds: float  # until the result is there
+    low: float  # 90 % interval of it
+    high: float
+    parts: dict[str, float]  # what it is made of: wait, start-up, staging, run; data where it rules
+    cost: float | None = None  # in the infrastructure's currency; None where no price is known
+    joules: float | None = None
+    memory: float | None = None  # bytes of a worker, as the study's runs had it
+    efficiency: float | None = None  # speed-up a worker, of one worker's
+    cautions: tuple[str, ...] = field(default=())
+
+    def amount(self, goal: str) -> float | None:
+        """What it takes of what is wanted little of."""
+        return {"time": self.seconds, "cost": self.cost, "energy": self.joules}[goal]
+
+
+@dataclass(frozen=True)
+class Models:
+    """What the study knows: seconds, and where it was measured the memory."""
+
+    space: Space
+    seconds: PerformanceModel
+    memory: PerformanceModel | None = None
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The model's word on points, by their place."""
+
+    seconds: Array
+    low: Array
+    high: Array
+    memory: Array | None
+    feasible: np.ndarray[Any, np.dtype[np.bool_]]
+    places: dict[Point, int]
+
+
+def predict(models: Models, points: Sequence[Point]) -> Predicted:
+    """Ask the models once for all points."""
+    places = {point: place for place, point in enumerate(dict.fromkeys(points))}
+    table = as_table(places, models.space)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtrapolationWarning)
+        seconds = models.seconds.predict(table)
+        low, high = models.seconds.predict_interval(table, COVERAGE)
+        memory = None
+        if models.memory is not None:
+            # A worker that needs more than it has is lost: the upper end is what counts.
+            memory = models.memory.predict_interval(table, COVERAGE)[1]
+    return Predicted(seconds, low, high, memory, models.seconds.feasible(table), places)
+
+
+class Estimator:
+    """Estimates of candidates, given what a model says of their points."""
+
+    def __init__(
+        self, request: Request, infrastructure: Infrastructure, models: Models, found: Predicted
+    ) -> None:
+        self._request, self._infrastructure = request, infrastructure
+        self._models, self._found = models, found
+        self._roles = Roles(models.space)
+
+    def estimate(self, candidate: Candidate) -> Estimate:
+        """What a candidate takes."""
+        found, place = self._found, self._found.places[candidate.point]
+        repeats = self.repeats(candidate.point)
+        partition = self._infrastructure.partition(candidate.partition)
+        parts = {
+            "wait": partition.wait or 0.0,
+            "start-up": self._request.startup or 0.0,
+            "staging": self._staging(candidate),
+        }
+        before = sum(parts.values())
+        data = self._data(candidate)
+        run = repeats * float(found.seconds[place])
+        parts["run"] = run
+        if data > run:
+            parts["reading data"] = data - run  # besides what it hides behind
+        low, high = (repeats * float(side[place]) for side in (found.low, found.high))
+        seconds = before + max(run, data)
+        memory = None if found.memory is None else float(found.memory[place])
+        return Estimate(
+            seconds=seconds,
+            low=before + max(low, data),
+            high=before + max(high, data),
+            parts=parts,
+            cost=self._cost(candidate, seconds - parts["wait"]),
+            joules=self._joules(candidate, seconds - parts["wait"]),
+            memory=memory,
+        )
+
+    def repeats(self, point: Point) -> float:
+        """How often what the study times is done until the result is there."""
+        request, roles = self._request, self._roles
+        name = roles["batch"]
+        batch = None if name is None else float(point[name])
+        if request.samples is not None and batch is not None:
+            whole = batch * (roles.count(point, "workers") if request.batch_is == "worker" else 1)
+            effect = request.batch_effect
+            return request.samples * (effect.samples(whole) if effect else 1.0) / whole
+        effect = request.batch_effect
+        if effect is not None and batch is not None:
+            workers = roles.count(point, "workers") if request.batch_is == "worker" else 1
+            return request.steps * effect.samples(batch * workers)
+        return request.steps
+
+    def _staging(self, candidate: Candidate) -> float:
+        data = self._request.data
+        if data is None or not candidate.staged:
+            return 0.0
+        stores = self._infrastructure.storage
+        source = stores[data.at or next(iter(stores))]
+        target = stores[candidate.storage]
+        nodes = candidate.nodes if target.local else 1  # each node has its own copy, or one for all
+        return data.size / min(source.rate(nodes), target.rate(nodes))
+
+    def _data(self, candidate: Candidate) -> float:
+        """Seconds that reading the data takes at least; each node reads its share."""
+        data = self._request.data
+        if data is None or not candidate.storage:
+            return 0.0
+        rate = self._infrastructure.storage[candidate.storage].rate(candidate.nodes)
+        return data.passes * data.size / candidate.nodes / rate
+
+    def _devices(self, candidate: Candidate) -> int:
+        if not uses_devices(self._request, self._roles):
+            return 0
+        return self._roles.count(candidate.point, "workers")
+
+    def _cost(self, candidate: Candidate, seconds: float) -> float | None:
+        price = self._infrastructure.partition(candidate.partition).price
+        if price is None:
+            return None
+        hourly = price.node * candidate.nodes + price.device * self._devices(candidate)
+        return hourly * seconds / HOUR
+
+    def _joules(self, candidate: Candidate, seconds: float) -> float | None:
+        power = self._infrastructure.partition(candidate.partition).power
+        if power is None:
+            return None
+        return (power.node * candidate.nodes + power.device * self._devices(candidate)) * seconds
+
+
+def efficiencies(
+    models: Models, points: Sequence[Point], estimator: Estimator
+) -> dict[Point, float]:
+    """Speed-up a worker, of what one worker does with all else the same, by point."""
+    name = Roles(models.space)["workers"]
+    if name is None:
+        return dict.fromkeys(points, 1.0)
+    alone = {point: Point({**point, name: 1}) for point in points}
+    both = [*points, *alone.values()]
+    found = predict(models, both)
+
+    def taken(point: Point) -> float:
+        return estimator.repeats(point) * float(found.seconds[found.places[point]])
+
+    return {point: taken(one) / (float(point[name]) * taken(point)) for point, one in alone.items()}
+
+
+def cautions(models: Models, candidate: Candidate) -> tuple[str, ...]:
+    """Where the model goes beyond what was measured."""
+    table: pd.DataFrame = as_table([candidate.point], models.space)
+    return tuple(models.seconds.cautions(table))

@@ -1,0 +1,101 @@
+"""Why a candidate was chosen, or lost: the factor that decided, and the seconds or the money."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from forerun import quantities
+from forerun.factors import Point, Value
+from forerun.infrastructure import Infrastructure
+from forerun.planning.candidates import Candidate
+from forerun.planning.estimates import Estimate
+from forerun.planning.request import Goal, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A candidate, what it would take, and why it is chosen or not."""
+
+    candidate: Candidate
+    estimate: Estimate | None = None  # None where it cannot work
+    score: float = math.inf
+    reason: str = ""
+    on_front: bool = False  # nothing else takes both less time and less money
+
+
+def known(one: Considered) -> Estimate:
+    """The estimate of a candidate that can work."""
+    assert one.estimate is not None
+    return one.estimate
+
+
+def with_reasons(
+    request: Request, infrastructure: Infrastructure, ranked: list[Considered]
+) -> list[Considered]:
+    """Each with its reason: the factor that decided, and the seconds or the money."""
+    by_setting = {_key(one.candidate.setting): one for one in ranked}
+    first = ranked[0]
+    goal = max(request.objective, key=lambda goal: request.objective[goal])
+    told = [replace(first, reason=_won(request, infrastructure, ranked))]
+    for one in ranked[1:]:
+        told.append(replace(one, reason=_lost(infrastructure, first, one, by_setting, goal)))
+    return told
+
+
+def _lost(
+    infrastructure: Infrastructure,
+    first: Considered,
+    one: Considered,
+    by_setting: Mapping[str, Considered],
+    goal: Goal,
+) -> str:
+    """Which factor lost most: what the candidate would gain with the chosen one's value."""
+    own, best = one.candidate.setting, first.candidate.setting
+    different = [name for name in own if own[name] != best.get(name)]
+    gains = {}
+    for name in different:
+        swapped = by_setting.get(_key({**own, name: best[name]})) if name in best else None
+        if swapped is not None:
+            gains[name] = _amount(one, goal) - _amount(swapped, goal)
+    if gains and max(gains.values()) > 0:
+        name = max(gains, key=lambda name: gains[name])
+        more = _spelt(infrastructure, goal, gains[name])
+        return f"{name} {_value(own[name])} instead of {_value(best[name])}: {more} more"
+    loss = _amount(one, goal) - _amount(first, goal)
+    names = ", ".join(f"{name} {_value(own[name])}" for name in different)
+    if loss <= 0:
+        return f"{names}: as good, but less simple"
+    return f"{names}: {_spelt(infrastructure, goal, loss)} more"
+
+
+def _won(request: Request, infrastructure: Infrastructure, ranked: Sequence[Considered]) -> str:
+    goal = max(request.objective, key=lambda goal: request.objective[goal])
+    word = {"time": "fastest", "cost": "cheapest", "energy": "least energy"}[goal]
+    if len(request.objective) > 1:
+        word = "best by the objective's weights"
+    if len(ranked) == 1:
+        return "the only one that can be had"
+    loss = _amount(ranked[1], goal) - _amount(ranked[0], goal)
+    if loss <= 0:
+        return "simplest of those that are nearly as good"
+    return f"{word}, by {_spelt(infrastructure, goal, loss)}"
+
+
+def _amount(one: Considered, goal: Goal) -> float:
+    return float(known(one).amount(goal) or 0.0)
+
+
+def _spelt(infrastructure: Infrastructure, goal: Goal, amount: float) -> str:
+    if goal == "cost":
+        return f"{amount:.2f} {infrastructure.currency}"
+    return quantities.amount(amount, "joules" if goal == "energy" else "seconds")
+
+
+def _value(value: Value) -> str:
+    return value if isinstance(value, str) else quantities.number(float(value), 6)
+
+
+def _key(setting: Mapping[str, Value]) -> str:
+    return Point({name.replace(" ", "_"): value for name, value in setting.items()}).key
