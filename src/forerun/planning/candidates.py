@@ -149,6 +149,8 @@ def _placed(
 ) -> Iterator[Candidate]:
     """A point on a partition, with its data on each storage that is there."""
     nodes, why_not = needed(request, name, partition, point, roles)
+    if not why_not and name not in measured_partitions(request, infrastructure, roles):
+        why_not = f"nothing was measured on {name}"
     for storage, staged in storages(request, infrastructure, name):
         made = Candidate(point, name, nodes, storage, staged, why_not)
         yield (
@@ -192,6 +194,22 @@ def needed(
             f"{nodes} nodes, more than the {partition.most_nodes} that a job of {name} may have",
         )
     return nodes, ""
+
+
+def measured_partitions(
+    request: Request, infrastructure: Infrastructure, roles: Roles
+) -> tuple[str, ...]:
+    """The partitions that the study's runs speak of: those that a factor names, or one.
+
+    Without a word in the request that is the default partition, or the first.
+    """
+    if roles["partition"] is not None:
+        return tuple(infrastructure.partitions)
+    if request.measured_on is not None:
+        infrastructure.partition(request.measured_on)
+        return (request.measured_on,)
+    marked = [name for name, one in infrastructure.partitions.items() if one.default]
+    return tuple(marked or list(infrastructure.partitions)[:1])
 
 
 def uses_devices(request: Request, roles: Roles) -> bool:

@@ -35,7 +35,7 @@ def with_reasons(
     request: Request, infrastructure: Infrastructure, ranked: list[Considered]
 ) -> list[Considered]:
     """Each with its reason: the factor that decided, and the seconds or the money."""
-    by_setting = {_key(one.candidate.setting): one for one in ranked}
+    by_setting = {_key(_chosen(one)): one for one in ranked}
     first = ranked[0]
     goal = max(request.objective, key=lambda goal: request.objective[goal])
     told = [replace(first, reason=_won(request, infrastructure, ranked))]
@@ -52,7 +52,7 @@ def _lost(
     goal: Goal,
 ) -> str:
     """Which factor lost most: what the candidate would gain with the chosen one's value."""
-    own, best = one.candidate.setting, first.candidate.setting
+    own, best = _chosen(one), _chosen(first)
     different = [name for name in own if own[name] != best.get(name)]
     gains = {}
     for name in different:
@@ -95,6 +95,14 @@ def _spelt(infrastructure: Infrastructure, goal: Goal, amount: float) -> str:
 
 def _value(value: Value) -> str:
     return value if isinstance(value, str) else quantities.number(float(value), 6)
+
+
+def _chosen(one: Considered) -> dict[str, Value]:
+    """What the planner chose; how many nodes that takes follows from it."""
+    setting = one.candidate.setting
+    if "nodes" not in one.candidate.point:
+        del setting["nodes"]
+    return setting
 
 
 def _key(setting: Mapping[str, Value]) -> str:

@@ -190,6 +190,7 @@ class Request(_Table):
     task: Literal["training", "inference"] = "training"
     application: Application
     study: Path | None = Field(None, strict=False)
+    measured_on: Text | None = None  # the partition whose nodes the study's runs are from
     data: Data | None = None
     steps: Positive = 1.0  # how often what the study times is done, in one job
     samples: Positive | None = None  # or so many samples, where the study times a step
