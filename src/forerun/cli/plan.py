@@ -52,15 +52,17 @@ def plan(
     from forerun.infrastructure.detection import machine
     from forerun.planning.modak import is_modak, read_modak
     from forerun.planning.planner import plan as find
+    from forerun.planning.planner import unmeasured
     from forerun.planning.request import Request
     from forerun.study import Study
 
     asked = read_modak(request) if is_modak(request) else Request.load(request)
     infrastructure = Infrastructure.load(Path(on)) if on else machine()
     if asked.study is None:
-        raise InputError(f"{request}: study", "none", "a study with runs of the application")
-    with Study.open(asked.study) as study, working("planning"):
-        found = find(asked, infrastructure, study)
+        found = unmeasured(asked, infrastructure)
+    else:
+        with Study.open(asked.study) as study, working("planning"):
+            found = find(asked, infrastructure, study)
     if output is not None:
         _write(found, output)
     if json:
@@ -85,13 +87,15 @@ def _print(found: Plan, rows: int) -> None:
     fixed = {name: value for name, value in settings[0].items() if name not in varied}
     to = results()
     to.print(f"{found.request.name} on {found.infrastructure.name}", style="bold", highlight=False)
+    knows = f"model of {counted(found.runs, 'run')}" if found.runs else "not measured"
     to.print(
-        f"{counted(found.count, 'candidate')}; model of {counted(found.runs, 'run')}"
+        f"{counted(found.count, 'candidate')}; {knows}"
         + (f"; {', '.join(f'{n} {shown(v)}' for n, v in fixed.items())}" if fixed else ""),
         highlight=False,
     )
     costs = any(one.estimate and one.estimate.cost is not None for one in found.considered)
-    heads = ["", *varied, "time", "90 % interval", *(["cost"] if costs else []), "why"]
+    times = ["time", "90 % interval"] if found.runs else []
+    heads = ["", *varied, *times, *(["cost"] if costs else []), "why"]
     made = table(*heads, numeric=["", "time", "cost"])
     for number, one in enumerate(shown_rows, start=1):
         made.add_row(*_row(found, number, one, varied, costs))
@@ -104,13 +108,15 @@ def _print(found: Plan, rows: int) -> None:
 
 
 def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bool) -> list[str]:
-    estimate = one.estimate
-    assert estimate is not None
+    estimate, setting = one.estimate, one.candidate.setting
+    mark = "chosen" if number == 1 else f"{number}{' *' if one.on_front else ''}"
+    values = [shown(setting.get(name, "")) for name in varied]
+    if estimate is None:
+        return [mark, *values, shown(one.reason)]
     money = "" if estimate.cost is None else f"{estimate.cost:.2f} {found.infrastructure.currency}"
-    setting = one.candidate.setting
     return [
-        "chosen" if number == 1 else f"{number}{' *' if one.on_front else ''}",
-        *(shown(setting.get(name, "")) for name in varied),
+        mark,
+        *values,
         seconds(estimate.seconds),
         between(estimate.low, estimate.high),
         *([money] if costs else []),
@@ -123,7 +129,8 @@ def _explain(found: Plan, number: int) -> None:
         raise InputError("--explain", number, f"a number from 1 to {len(found.considered)}")
     one = found.considered[number - 1]
     estimate = one.estimate
-    assert estimate is not None
+    if estimate is None:
+        raise InputError("--explain", number, "a study: nothing was measured")
     to = results()
     head = ", ".join(f"{name} {shown(value)}" for name, value in one.candidate.setting.items())
     to.print(f"{number}: {head}", style="bold", highlight=False)
@@ -147,5 +154,6 @@ def _explain(found: Plan, number: int) -> None:
 
 
 def _warn(found: Plan) -> None:
-    for line in (*found.chosen.estimate.cautions, *found.notes):  # type: ignore[union-attr]
+    estimate = found.chosen.estimate
+    for line in (*(estimate.cautions if estimate else ()), *found.notes):
         warn(line)

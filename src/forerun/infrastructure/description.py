@@ -96,6 +96,18 @@ class Processors(_Table):
         return self
 
     @property
+    def family(self) -> Literal["x86", "arm", "power", "other"]:
+        """Whose programs they run."""
+        from archspec.cpu import TARGETS
+
+        family = str(TARGETS[self.microarchitecture].family)
+        if family.startswith("x86"):
+            return "x86"
+        if family.startswith(("aarch64", "arm")):
+            return "arm"
+        return "power" if family.startswith("ppc") else "other"
+
+    @property
     def all_cores(self) -> int:
         """The cores of the node."""
         return self.count * self.cores

@@ -59,7 +59,11 @@ class Roles:
 
 
 def candidates(
-    request: Request, infrastructure: Infrastructure, space: Space, seen: pd.DataFrame
+    request: Request,
+    infrastructure: Infrastructure,
+    space: Space,
+    seen: pd.DataFrame,
+    measured: bool = True,
 ) -> list[Candidate]:
     """All that the request leaves open; InputError where it leaves nothing, or too much.
 
@@ -76,12 +80,17 @@ def candidates(
         Point(dict(zip(choices, values, strict=True))) for values in product(*choices.values())
     ]
     roles = Roles(space)
-    return [
-        candidate
-        for name, partition in partitions.items()
-        for point in points
-        for candidate in _placed(request, infrastructure, name, partition, point, roles)
-    ]
+    known = measured_partitions(request, infrastructure, roles) if measured else tuple(partitions)
+    found: list[Candidate] = []
+    for name, partition in partitions.items():
+        unfit = unfitting(request, name, partition)
+        if not unfit and name not in known:
+            unfit = f"nothing was measured on {name}"
+        for point in points:
+            nodes, why_not = needed(request, name, partition, point, roles)
+            place = Candidate(point, name, nodes, why_not=unfit or why_not)
+            found += _with_data(request, infrastructure, roles, place)
+    return found
 
 
 def check_names(request: Request, space: Space) -> None:
@@ -139,27 +148,27 @@ def storages(
     return [(name, name != at) for name in sorted(reached, key=lambda name: name != at)]
 
 
-def _placed(
-    request: Request,
-    infrastructure: Infrastructure,
-    name: str,
-    partition: Partition,
-    point: Point,
-    roles: Roles,
+def unfitting(request: Request, name: str, partition: Partition) -> str:
+    """Why a partition is not what the request asks for; empty where it is."""
+    job, wanted = request.job, request.wishes.processor
+    if job.queue is not None and job.queue not in (name, partition.queue):
+        return f"{name} is not the queue {job.queue}"
+    missing = [feature for feature in job.features if feature not in partition.features]
+    if missing:
+        return f"the nodes of {name} lack the feature {missing[0]}"
+    if wanted is not None and wanted != partition.processors.family:
+        return f"the processors of {name} are {partition.processors.family}, not {wanted}"
+    return ""
+
+
+def _with_data(
+    request: Request, infrastructure: Infrastructure, roles: Roles, place: Candidate
 ) -> Iterator[Candidate]:
-    """A point on a partition, with its data on each storage that is there."""
-    nodes, why_not = needed(request, name, partition, point, roles)
-    if not why_not and name not in measured_partitions(request, infrastructure, roles):
-        why_not = f"nothing was measured on {name}"
-    for storage, staged in storages(request, infrastructure, name):
-        made = Candidate(point, name, nodes, storage, staged, why_not)
-        yield (
-            made
-            if why_not
-            else replace(
-                made, why_not=_storage_problem(request, infrastructure, point, roles, made)
-            )
-        )
+    """A place with its data on each storage that is there."""
+    for storage, staged in storages(request, infrastructure, place.partition):
+        made = replace(place, storage=storage, staged=staged)
+        problem = made.why_not or _storage_problem(request, infrastructure, roles, made)
+        yield replace(made, why_not=problem)
 
 
 def needed(
@@ -223,14 +232,13 @@ def uses_devices(request: Request, roles: Roles) -> bool:
 def _storage_problem(
     request: Request,
     infrastructure: Infrastructure,
-    point: Mapping[str, Value],
     roles: Roles,
     made: Candidate,
 ) -> str:
     """Why the data cannot lie where the candidate has it."""
     name = roles["storage"]
-    if name is not None and made.storage and point[name] != made.storage:
-        return f"{name} {point[name]} is another storage"
+    if name is not None and made.storage and made.point[name] != made.storage:
+        return f"{name} {made.point[name]} is another storage"
     if made.staged and request.data is not None:
         room = infrastructure.storage[made.storage].size
         if room is not None and room < request.data.size:

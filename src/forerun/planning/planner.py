@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
+
 from forerun import quantities
 from forerun.errors import InputError
-from forerun.factors import VARIANT
+from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
 from forerun.modelling.teaching import as_table, ratio_deviation
 from forerun.planning.candidates import Candidate, Roles, baseline, candidates
+from forerun.planning.compilers import variants
 from forerun.planning.estimates import (
     Estimate,
     Estimator,
@@ -108,6 +111,31 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     return Plan(
         request, infrastructure, tuple(told), dict(refused), tuple(request.notes), len(seen)
     )
+
+
+def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
+    """What could be run where nothing was measured: unranked, what is wished for first."""
+    known_variants = variants(request.application.framework)
+    names = list(request.application.commands) or [one.name for one in known_variants]
+    space = Space([Factor(VARIANT, "categorical", values=tuple(names))] if len(names) > 1 else [])
+    table = pd.DataFrame({VARIANT: names} if len(names) > 1 else {})
+    every = candidates(request, infrastructure, space, table, measured=False)
+    possible = [one for one in every if not one.why_not]
+    refused = Counter(one.why_not for one in every if one.why_not)
+    if not possible:
+        raise InputError(f"request {request.name}", *_nothing(refused))
+    wish = request.wishes.compiler
+    order = sorted(possible, key=lambda one: str(one.point.get(VARIANT, "")) != wish)
+    considered = tuple(
+        Considered(one, reason="not measured" + (", as wished" if _is(one, wish) else ""))
+        for one in order
+    )
+    notes = [*request.notes, "nothing was measured: no ranking; --trial SECONDS measures"]
+    return Plan(request, infrastructure, considered, dict(refused), tuple(notes))
+
+
+def _is(one: Candidate, wish: str | None) -> bool:
+    return wish is not None and one.point.get(VARIANT) == wish
 
 
 def _nothing(refused: Mapping[str, int]) -> tuple[str, str]:
@@ -232,13 +260,12 @@ def _with_front(scored: Sequence[Considered]) -> list[Considered]:
 
 
 def _document(one: Considered) -> dict[str, Any]:
-    estimate = known(one)
+    where = _where(one.candidate)
+    if one.estimate is None:
+        return {**where, "reason": one.reason}
+    estimate = one.estimate
     return {
-        "point": dict(one.candidate.point),
-        "partition": one.candidate.partition,
-        "nodes": one.candidate.nodes,
-        "storage": one.candidate.storage,
-        "staged": one.candidate.staged,
+        **where,
         "seconds": estimate.seconds,
         "low": estimate.low,
         "high": estimate.high,
@@ -250,4 +277,14 @@ def _document(one: Considered) -> dict[str, Any]:
         "score": one.score,
         "reason": one.reason,
         "cautions": list(estimate.cautions),
+    }
+
+
+def _where(one: Candidate) -> dict[str, Any]:
+    return {
+        "point": dict(one.point),
+        "partition": one.partition,
+        "nodes": one.nodes,
+        "storage": one.storage,
+        "staged": one.staged,
     }

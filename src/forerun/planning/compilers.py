@@ -1,0 +1,53 @@
+"""The ways in which a framework can run the same training: plain, or through a graph compiler.
+
+Whatever else there is registers itself with `register`. A variant says what makes a job use it: the
+environment's variables, and where that is not enough the words that the application must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from forerun.infrastructure import Partition
+from forerun.planning.request import Framework
+
+PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run a framework's training."""
+
+    name: str
+    framework: Framework
+    environment: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""  # of the application, in words: what no variable can do
+    refuses: Callable[[Partition], str] | None = None  # why it cannot train there
+
+
+_VARIANTS: dict[tuple[Framework, str], Variant] = {}
+
+
+def register(variant: Variant) -> None:
+    """Let plans consider this variant too."""
+    _VARIANTS[variant.framework, variant.name] = variant
+
+
+def variants(framework: Framework) -> list[Variant]:
+    """The variants of a framework, the plain one first."""
+    found = [one for (of, _), one in _VARIANTS.items() if of == framework]
+    return sorted(found, key=lambda one: one.name != PLAIN) or [Variant(PLAIN, framework)]
+
+
+for _variant in (
+    Variant(PLAIN, "pytorch"),
+    Variant("inductor", "pytorch", needs="torch.compile(model) in the application"),
+    Variant(PLAIN, "tensorflow"),
+    Variant("xla", "tensorflow", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}),
+    Variant(PLAIN, "jax", {"JAX_DISABLE_JIT": "1"}),
+    Variant("xla", "jax"),
+    Variant(PLAIN, "mxnet"),
+    Variant("hybridised", "mxnet", needs="network.hybridize() in the application"),
+):
+    register(_variant)
