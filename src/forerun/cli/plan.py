@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forerun._documents import validated
 from forerun.cli.common import Json, counted, note, print_json, results, shown, table, warn, working
 from forerun.errors import InputError
 from forerun.quantities import amount, between, percent, seconds
@@ -14,6 +15,7 @@ from forerun.quantities import amount, between, percent, seconds
 if TYPE_CHECKING:
     from forerun.planning.planner import Plan
     from forerun.planning.reasons import Considered
+    from forerun.planning.request import Request
 
 ROWS = 12  # candidates of the table
 
@@ -34,6 +36,14 @@ def plan(
             show_default="this machine",
         ),
     ] = "",
+    trial: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Measure short trials of the candidates first, for so long: 60, 5min.",
+            show_default=False,
+        ),
+    ] = None,
     explain: Annotated[
         int | None,
         typer.Option(metavar="N", help="Say all of one candidate, by its number.", min=1),
@@ -58,6 +68,8 @@ def plan(
 
     asked = read_modak(request) if is_modak(request) else Request.load(request)
     infrastructure = Infrastructure.load(Path(on)) if on else machine()
+    if trial is not None:
+        asked = asked.model_copy(update={"study": _tried(asked, request, trial)})
     if asked.study is None:
         found = unmeasured(asked, infrastructure)
     else:
@@ -71,6 +83,23 @@ def plan(
         _explain(found, explain)
     else:
         _print(found, rows)
+
+
+def _tried(asked: Request, path: Path, time: str) -> Path:
+    """The study of the request once short trials are in it."""
+    from forerun.cli.campaign import progress_shown
+    from forerun.measuring.asking import campaign_of
+    from forerun.measuring.settings import Settings
+    from forerun.planning.trials import trial_of
+
+    seconds_ = validated(Settings, {"budget": time}, "--trial, as a ").budget or 0.0
+    wanted = trial_of(asked, path, seconds_)
+    with progress_shown() as tell:
+        summary = campaign_of(wanted).run(tell)
+    if summary.ended == "interrupted":
+        raise KeyboardInterrupt
+    note(f"{wanted.study}: {counted(summary.made, 'trial')}; {summary.reason}")
+    return wanted.study
 
 
 def _write(found: Plan, path: Path) -> None:

@@ -198,6 +198,7 @@ class Request(_Table):
     startup: Duration | None = None  # of a job, before what the study times
     fixed: dict[str, Annotated[str, BeforeValidator(str)]] = {}
     free: dict[str, Annotated[str, BeforeValidator(_listed)]] = {}
+    trial: dict[str, Annotated[str, BeforeValidator(_listed)]] = {}  # values for short trials
     objective: Annotated[dict[Goal, Weight], BeforeValidator(_goals)] = Field({"time": 1.0})
     constraints: Constraints = Constraints()
     batch_effect: BatchEffect | None = None
