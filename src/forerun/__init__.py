@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     )
     from forerun.factors import Factor, Point, Space
     from forerun.importing import read_runs
+    from forerun.infrastructure import Infrastructure
     from forerun.measuring.measure import measure
     from forerun.modelling.estimator import PerformanceModel
     from forerun.modelling.explain import Explanation
     from forerun.modelling.held_out import HeldOut, held_out
     from forerun.modelling.suggest import Suggestion, suggest
+    from forerun.planning.planner import Plan, plan
+    from forerun.planning.request import Request
     from forerun.report import write_report
     from forerun.study import Run, Study
 
 __version__ = "0.1.0.dev0"
 
 _MODULES = {
-    "DataWarning": "forerun.errors",
     "Explanation": "forerun.modelling.explain",
     "ExtrapolationWarning": "forerun.errors",
     "Factor": "forerun.factors",
@@ -40,10 +42,13 @@ _MODULES = {
     "ForerunError": "forerun.errors",
     "ForerunWarning": "forerun.errors",
     "HeldOut": "forerun.modelling.held_out",
+    "Infrastructure": "forerun.infrastructure",
     "InputError": "forerun.errors",
     "LevelError": "forerun.errors",
     "PerformanceModel": "forerun.modelling.estimator",
+    "Plan": "forerun.planning.planner",
     "Point": "forerun.factors",
+    "Request": "forerun.planning.request",
     "Run": "forerun.study",
     "Space": "forerun.factors",
     "Study": "forerun.study",
@@ -52,9 +57,11 @@ _MODULES = {
     "TableError": "forerun.errors",
     "held_out": "forerun.modelling.held_out",
     "measure": "forerun.measuring.measure",
+    "plan": "forerun.planning.planner",
     "read_runs": "forerun.importing",
     "suggest": "forerun.modelling.suggest",
     "write_report": "forerun.report",
+    "DataWarning": "forerun.errors",
 }
 
 __all__ = [
@@ -66,10 +73,13 @@ __all__ = [
     "ForerunError",
     "ForerunWarning",
     "HeldOut",
+    "Infrastructure",
     "InputError",
     "LevelError",
     "PerformanceModel",
+    "Plan",
     "Point",
+    "Request",
     "Run",
     "Space",
     "Study",
@@ -79,6 +89,7 @@ __all__ = [
     "__version__",
     "held_out",
     "measure",
+    "plan",
     "read_runs",
     "suggest",
     "write_report",

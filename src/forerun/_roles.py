@@ -9,6 +9,7 @@ Role = Literal[
     "nodes",
     "threads",
     "batch",
+    "steps",
     "partition",
     "storage",
     "compiler",
@@ -17,7 +18,7 @@ Role = Literal[
 ]
 
 # Roles that count something, which only a numeric factor can.
-COUNTED: frozenset[Role] = frozenset({"workers", "nodes", "threads", "batch"})
+COUNTED: frozenset[Role] = frozenset({"workers", "nodes", "threads", "batch", "steps"})
 
 _WORDS: dict[Role, str] = {
     "device": "device accelerator hardware",
@@ -26,6 +27,7 @@ _WORDS: dict[Role, str] = {
     "storage": "storage filesystem disk",
     "partition": "partition queue",
     "batch": "batch batchsize minibatch bsz bs",
+    "steps": "steps epochs iterations iters",
     "nodes": "nodes nnodes hosts machines",
     "threads": "threads nthreads cores cpus",
     "workers": "workers gpus ngpus processes procs nproc processors ranks replicas world",

@@ -70,6 +70,8 @@ def plan(
     infrastructure = Infrastructure.load(Path(on)) if on else machine()
     if trial is not None:
         asked = asked.model_copy(update={"study": _tried(asked, request, trial)})
+    elif asked.study is None and (tried := request.with_suffix(".db")).exists():
+        asked = asked.model_copy(update={"study": tried})  # by an earlier --trial
     if asked.study is None:
         found = unmeasured(asked, infrastructure)
     else:

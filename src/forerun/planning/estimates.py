@@ -22,11 +22,12 @@ from forerun.factors import Point, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.columns import Array
 from forerun.modelling.estimator import PerformanceModel
-from forerun.modelling.teaching import as_table
+from forerun.modelling.teaching import as_table, ratio_deviation
 from forerun.planning.candidates import Candidate, Roles, uses_devices
 from forerun.planning.request import Request
 
 COVERAGE = 0.9
+SURE = 1.645  # deviations of such an interval
 HOUR = 3600.0
 
 
@@ -76,13 +77,35 @@ def predict(models: Models, points: Sequence[Point]) -> Predicted:
     table = as_table(places, models.space)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)
-        seconds = models.seconds.predict(table)
-        low, high = models.seconds.predict_interval(table, COVERAGE)
+        seconds, low, high = _seconds(models, table)
         memory = None
         if models.memory is not None:
             # A worker that needs more than it has is lost: the upper end is what counts.
             memory = models.memory.predict_interval(table, COVERAGE)[1]
     return Predicted(seconds, low, high, memory, models.seconds.feasible(table), places)
+
+
+def _seconds(models: Models, table: pd.DataFrame) -> tuple[Array, Array, Array]:
+    """Predicted times with their interval.
+
+    Steps beyond those that were measured take each as long as those between the fewest and the
+    most: a run is a start and so many steps, whatever else it is. The start is where compiling is.
+    """
+    model, name = models.seconds, Roles(models.space)["steps"]
+    measured = [] if name is None else model.runs_["factors"][name]
+    fewest, most = (min(measured), max(measured)) if measured else (0.0, 0.0)
+    if name is None or fewest == most or (table[name] <= most).all():
+        low, high = model.predict_interval(table, COVERAGE)
+        return model.predict(table), low, high
+    inside = table.assign(**{name: np.minimum(table[name], most)})
+    start = table.assign(**{name: fewest})
+    steps = (table[name] - inside[name]).to_numpy() / (most - fewest)
+    long, short = model.predict(inside), model.predict(start)
+    low, high = model.predict_interval(inside, COVERAGE)
+    step = np.maximum(long - short, 0.0)
+    apart = SURE * long * ratio_deviation(model, models.space, inside, start)
+    slow, quick = step + apart, np.maximum(step - apart, 0.0)
+    return long + steps * step, low + steps * quick, high + steps * slow
 
 
 class Estimator:

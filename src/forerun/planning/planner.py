@@ -19,6 +19,7 @@ from forerun.modelling.teaching import as_table, ratio_deviation
 from forerun.planning.candidates import Candidate, Roles, baseline, candidates
 from forerun.planning.compilers import variants
 from forerun.planning.estimates import (
+    SURE,
     Estimate,
     Estimator,
     Models,
@@ -33,7 +34,6 @@ from forerun.study import Study
 KEPT = 1_000  # candidates of a plan that are written down
 CLOSE = 0.01  # loss up to which the simpler candidate is taken
 FEWEST = 5  # runs that a model needs
-SURE = 1.645  # deviations of a 90 % interval
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,11 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
     """What could be run where nothing was measured: unranked, what is wished for first."""
     known_variants = variants(request.application.framework)
     names = list(request.application.commands) or [one.name for one in known_variants]
-    space = Space([Factor(VARIANT, "categorical", values=tuple(names))] if len(names) > 1 else [])
-    table = pd.DataFrame({VARIANT: names} if len(names) > 1 else {})
-    every = candidates(request, infrastructure, space, table, measured=False)
+    given = [Factor.parse(f"{name}={v}") for name, v in {**request.free, **request.fixed}.items()]
+    if len(names) > 1:
+        given.append(Factor(VARIANT, "categorical", values=tuple(names)))
+    seen = pd.DataFrame({VARIANT: names})
+    every = candidates(request, infrastructure, Space(given), seen, measured=False)
     possible = [one for one in every if not one.why_not]
     refused = Counter(one.why_not for one in every if one.why_not)
     if not possible:

@@ -1,0 +1,97 @@
+"""`forerun plan`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from forerun.factors import Factor, Space
+from forerun.study import Run, Study
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Forerun
+
+REQUEST = """
+name: toy
+application: {command: "python3 train.py {batch} {workers}"}
+study: toy.db
+fixed: {batch: 64}
+"""
+CLUSTER = """
+name: pair
+currency: USD
+partitions:
+  cpu:
+    nodes: 2
+    processors: {microarchitecture: x86_64, cores: 2}
+    memory: 8 GiB
+    price: {node: 3.6}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "request.yaml").write_text(REQUEST)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    space = Space([Factor.parse("batch=16,32,64"), Factor.parse("workers=1,2,4,8")])
+    with Study.create(tmp_path / "toy.db", space) as study:
+        for point in space.grid():
+            study.add(Run(point, {"seconds": 1 + float(point["batch"]) / float(point["workers"])}))
+    return tmp_path
+
+
+def test_the_table_says_what_was_chosen_and_why(forerun: Forerun, folder: Path) -> None:
+    done = forerun("plan", "request.yaml", "--on", "cluster.yaml", "-o", "plan.json")
+    assert done.code == 0
+    assert "toy on pair" in done.out
+    assert "4 candidates; model of 12 runs" in done.out
+    chosen = next(line for line in done.out.splitlines() if "chosen" in line)
+    assert "fastest, by" in chosen
+    assert "USD" in chosen
+    assert "workers 2 instead of 4:" in done.out
+    assert "1 candidate left out: 4 nodes, more than the 2 of cpu" in done.out
+    assert json.loads((folder / "plan.json").read_text())["candidates"][0]["point"]["workers"] == 4
+
+
+def test_one_candidate_is_explained(forerun: Forerun, folder: Path) -> None:
+    assert folder.exists()
+    done = forerun("plan", "request.yaml", "--on", "cluster.yaml", "--explain", "2")
+    assert done.code == 0
+    for words in ("time to the result", "90 % interval", "cost", "parallel efficiency"):
+        assert words in done.out
+    assert forerun("plan", "request.yaml", "--on", "cluster.yaml", "--explain", "9").code == 2
+
+
+def test_as_json(forerun: Forerun, folder: Path) -> None:
+    assert folder.exists()
+    document = forerun("plan", "request.yaml", "--on", "cluster.yaml", "--json").document
+    assert document["considered"] == 4
+    assert document["chosen"] == 0
+    assert document["candidates"][0]["cost"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            ("fixed: {batch: 64}", "constraints: {budget: 0.001}\nfixed: {batch: 64}"),
+            "the cheapest",
+        ),
+        (("toy.db", "none.db"), "none.db"),
+        (("fixed: {batch: 64}", "fixed: {}"), "neither fixed nor free"),
+        (("name: toy", "nmae: toy"), "request.yaml: nmae: found a field of that name"),
+        (("fixed: {batch: 64}", "fixed: {batch: 64}\ntarget: {partition: gpu}"), "found gpu"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(
+    forerun: Forerun, folder: Path, change: tuple[str, str], told: str
+) -> None:
+    (folder / "request.yaml").write_text(REQUEST.replace(*change, 1))
+    done = forerun("plan", "request.yaml", "--on", "cluster.yaml")
+    assert done.code == 2
+    assert told in done.err
+    assert len([line for line in done.err.splitlines() if "error" in line]) == 1
