@@ -310,7 +310,7 @@ GOOD = "batch,act,end,seconds\n16,relu,ok,1\n32,tanh,ok,2\n"
         (
             {"roles": {"batch": "boss"}},
             "factor batch, role: found boss, expected one of workers, nodes, threads, batch,"
-            " partition, storage, compiler, precision, device",
+            " steps, partition, storage, compiler, precision, device",
         ),
         ({"pattern": "x"}, "--pattern: found a file of format csv, expected format sacct"),
         (
