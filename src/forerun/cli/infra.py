@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forerun._documents import written
 from forerun.cli.common import Json, print_json, results, shown, table
 from forerun.quantities import amount, number
 
@@ -130,6 +129,8 @@ def _print(found: Infrastructure) -> None:
 
 def _rate(value: float) -> str:
     """As people write it: links and disks are sold by powers of ten."""
+    from forerun._documents import written
+
     return str(written(float(f"{value:.3g}"), "rate"))
 
 

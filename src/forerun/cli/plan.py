@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forerun._documents import validated
 from forerun.cli.common import Json, counted, note, print_json, results, shown, table, warn, working
 from forerun.errors import InputError
 from forerun.quantities import amount, between, percent, seconds
@@ -89,6 +88,7 @@ def plan(
 
 def _tried(asked: Request, path: Path, time: str) -> Path:
     """The study of the request once short trials are in it."""
+    from forerun._documents import validated
     from forerun.cli.campaign import progress_shown
     from forerun.measuring.asking import campaign_of
     from forerun.measuring.settings import Settings
