@@ -5,13 +5,14 @@ Quantities may be written with their unit: `90s`, `1h30min`, `256 GiB`, `10 Gbit
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from forerun.errors import InputError, one_line
 
@@ -125,6 +126,14 @@ Duration = Annotated[float, BeforeValidator(duration), Field(gt=0, allow_inf_nan
 Share = Annotated[float, BeforeValidator(share)]
 Size = Annotated[float, BeforeValidator(size), Field(gt=0, allow_inf_nan=False)]
 Rate = Annotated[float, BeforeValidator(rate), Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=10**6)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
+
+
+class Table(BaseModel):
+    """A table of a file: fields that it does not know are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -169,16 +178,45 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return found
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """The document of a JSON file, which is a table, and has no key twice."""
+    content = _content(path)
+    try:
+        found = json.loads(content, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        where = f"{path}, line {error.lineno}, column {error.colno}"
+        raise InputError(where, error.msg, "JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(path), error, "JSON") from None
+    if not isinstance(found, dict):
+        raise InputError(str(path), type(found).__name__, "a JSON object")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A table in which no name stands twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(n for n in names if names.count(n) > 1)} twice")
+    return found
+
+
 def _text(path: Path, expected: str) -> str:
-    """What is written in a file; InputError unless that is text of a usual length."""
+    """What is written in a file; InputError unless that is text."""
+    try:
+        return _content(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), error, expected) from None
+
+
+def _content(path: Path) -> bytes:
+    """What is in a file; InputError unless it has a usual length."""
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise InputError(str(path), f"more than {LARGEST} bytes", f"at most {LARGEST}")
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(str(path), error, expected) from None
+    return content
 
 
 def validated(model: type[Given], document: Mapping[str, Any], where: str = "") -> Given:

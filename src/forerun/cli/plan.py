@@ -107,7 +107,9 @@ def _tried(asked: Request, path: Path, time: str) -> Path:
 def _write(found: Plan, path: Path) -> None:
     import json
 
-    path.write_text(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n")
+    from forerun._outputs import write
+
+    write(path, (json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n").encode())
     note(f"{path}: the plan")
 
 

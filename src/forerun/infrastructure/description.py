@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from forerun import _documents
-from forerun._documents import read_yaml, validated, written
+from forerun._documents import Count, NotNegative, Table, read_yaml, validated, written
 from forerun.errors import InputError
 
 Scheduler = Literal["slurm", "pbs", "kubernetes", "none"]
@@ -41,15 +34,10 @@ def _plain(text: str) -> str:
     return text
 
 
-@cache
-def _microarchitectures() -> frozenset[str]:
+def _known(name: str) -> str:
     from archspec.cpu import TARGETS
 
-    return frozenset(TARGETS)
-
-
-def _known(name: str) -> str:
-    if name not in _microarchitectures():
+    if name not in TARGETS:
         raise ValueError("a microarchitecture that archspec knows, such as zen3 or x86_64_v3")
     return name
 
@@ -62,18 +50,9 @@ Microarchitecture = Annotated[str, AfterValidator(_known)]
 Duration = Annotated[_documents.Duration, PlainSerializer(partial(written, kind="duration"))]
 Size = Annotated[_documents.Size, PlainSerializer(partial(written, kind="size"))]
 Rate = Annotated[_documents.Rate, PlainSerializer(partial(written, kind="rate"))]
-Count = Annotated[int, Field(ge=1, le=10**6)]
-Money = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
-Watts = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
 
 
-class _Table(BaseModel):
-    """A table of the file: fields that it does not know are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Processors(_Table):
+class Processors(Table):
     """The processors of a node: so many of one kind, each with so many cores."""
 
     count: Count = 1
@@ -113,7 +92,7 @@ class Processors(_Table):
         return self.count * self.cores
 
 
-class Accelerators(_Table):
+class Accelerators(Table):
     """The accelerators of a node."""
 
     count: Count = 1
@@ -122,42 +101,42 @@ class Accelerators(_Table):
     memory: Size | None = None  # of each
 
 
-class Link(_Table):
+class Link(Table):
     """What joins two ends: bytes a second, and seconds until the first one is there."""
 
     bandwidth: Rate
     latency: Duration | None = None
 
 
-class Links(_Table):
+class Links(Table):
     """The links of a partition: between the devices of a node, and between nodes."""
 
     inside: Link | None = None
     between: Link | None = None
 
 
-class Price(_Table):
+class Price(Table):
     """What an hour costs: of a node, and of each of its accelerators that is used."""
 
-    node: Money = 0.0
-    device: Money = 0.0
+    node: NotNegative = 0.0
+    device: NotNegative = 0.0
 
 
-class Power(_Table):
+class Power(Table):
     """Watts: of a node, and of each of its accelerators that is used."""
 
-    node: Watts = 0.0
-    device: Watts = 0.0
+    node: NotNegative = 0.0
+    device: NotNegative = 0.0
 
 
-class Limits(_Table):
+class Limits(Table):
     """What one job may have."""
 
     walltime: Duration | None = None
     nodes: Count | None = None
 
 
-class Partition(_Table):
+class Partition(Table):
     """Nodes of one kind that a job can be sent to."""
 
     nodes: Count
@@ -180,7 +159,7 @@ class Partition(_Table):
         return min(self.nodes, self.limits.nodes or self.nodes)
 
 
-class Storage(_Table):
+class Storage(Table):
     """Where data can lie: bytes a second that one node reads, and all together where less."""
 
     bandwidth: Rate
@@ -195,7 +174,7 @@ class Storage(_Table):
         return min(self.bandwidth, (self.total or self.bandwidth * nodes) / nodes)
 
 
-class Board(_Table):
+class Board(Table):
     """Small devices of one kind that serve a network together."""
 
     count: Count
@@ -203,19 +182,19 @@ class Board(_Table):
     memory: Size  # of each
     link: Link
     model: Text = ""
-    power: Watts = 0.0
+    power: NotNegative = 0.0
 
 
-class Infrastructure(_Table):
+class Infrastructure(Table):
     """All of it."""
 
     name: Name
     scheduler: Scheduler = "none"
     container: Container = "none"
     currency: Text = "EUR"
-    partitions: dict[Name, Partition] = {}
-    boards: dict[Name, Board] = {}
-    storage: dict[Name, Storage] = {}
+    partitions: dict[Name, Partition] = Field(default_factory=dict)
+    boards: dict[Name, Board] = Field(default_factory=dict)
+    storage: dict[Name, Storage] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -50,7 +50,6 @@ def machine() -> Infrastructure:
     """This machine alone."""
     import psutil
 
-    name = re.sub(r"[^A-Za-z0-9_.+-]", "-", platform.node()).strip("-.") or "this-machine"
     node = Partition(
         nodes=1,
         processors=processors(),
@@ -59,8 +58,16 @@ def machine() -> Infrastructure:
         default=True,
     )
     return Infrastructure(
-        name=name[:64], scheduler=scheduler(), container=container(), partitions={"local": node}
+        name=_name(platform.node(), "this-machine"),
+        scheduler=scheduler(),
+        container=container(),
+        partitions={"local": node},
     )
+
+
+def _name(text: str, otherwise: str) -> str:
+    """What somebody called it, as a description can hold it."""
+    return re.sub(r"[^A-Za-z0-9_.+-]", "-", text).strip("-.")[:64] or otherwise
 
 
 def processors() -> Processors:
@@ -130,7 +137,7 @@ def slurm() -> Infrastructure:
     described = slurm_partitions(partitions, nodes)
     if not described:
         raise InputError("scontrol show partition", "no partition with nodes", "at least one")
-    name = re.sub(r"[^A-Za-z0-9_.+-]", "-", config.get("ClusterName", "")) or "cluster"
+    name = _name(config.get("ClusterName", ""), "cluster")
     return Infrastructure(name=name, scheduler="slurm", container=container(), partitions=described)
 
 

@@ -246,8 +246,9 @@ def call_timed(
     user, system = (now - then for now, then in zip(_processor_times(), used, strict=True))
     seconds: float | None = wall
     if status == "ok" and returns_seconds:
-        is_number = isinstance(returned, Real) and not isinstance(returned, bool)
-        seconds = float(returned) if isinstance(returned, Real) and is_number else None
+        seconds = None
+        if isinstance(returned, Real) and not isinstance(returned, bool):
+            seconds = float(returned)
         if seconds is None or not (math.isfinite(seconds) and seconds > 0):
             reason = f"returned {returned!r:.50} where a positive time is expected"
             status, reason = "failed", one_line(reason)

@@ -8,7 +8,7 @@ with its reason: who asks for 64 workers wants to know why there are none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -17,7 +17,7 @@ import pandas as pd
 from forerun.errors import InputError
 from forerun.factors import Factor, Point, Role, Space, Value
 from forerun.infrastructure import Infrastructure, Partition
-from forerun.planning.request import Request
+from forerun.planning.request import Data, Request
 
 MOST = 200_000  # candidates of one plan
 _DEVICES = ("gpu", "accelerator", "device", "tpu")
@@ -86,10 +86,15 @@ def candidates(
         unfit = unfitting(request, name, partition)
         if not unfit and name not in known:
             unfit = f"nothing was measured on {name}"
+        stores = storages(request, infrastructure, name)
         for point in points:
             nodes, why_not = needed(request, name, partition, point, roles)
-            place = Candidate(point, name, nodes, why_not=unfit or why_not)
-            found += _with_data(request, infrastructure, roles, place)
+            for storage, staged in stores:
+                made = Candidate(point, name, nodes, storage, staged, unfit or why_not)
+                if not made.why_not:
+                    problem = _storage_problem(request, infrastructure, roles, made)
+                    made = replace(made, why_not=problem)
+                found.append(made)
     return found
 
 
@@ -140,12 +145,17 @@ def storages(
     """Where the data can be read from, and whether it must be brought there first."""
     if request.data is None or not infrastructure.storage:
         return [("", False)]
-    at = request.data.at or next(iter(infrastructure.storage))
+    at = source(request.data, infrastructure)
     if at not in infrastructure.storage:
         listed = ", ".join(infrastructure.storage)
         raise InputError("data.at", at, f"a storage of {infrastructure.name}: {listed}")
     reached = infrastructure.reach(partition)
     return [(name, name != at) for name in sorted(reached, key=lambda name: name != at)]
+
+
+def source(data: Data, infrastructure: Infrastructure) -> str:
+    """The storage that the data lies on: the first where the request does not say."""
+    return data.at or next(iter(infrastructure.storage))
 
 
 def unfitting(request: Request, name: str, partition: Partition) -> str:
@@ -159,16 +169,6 @@ def unfitting(request: Request, name: str, partition: Partition) -> str:
     if wanted is not None and wanted != partition.processors.family:
         return f"the processors of {name} are {partition.processors.family}, not {wanted}"
     return ""
-
-
-def _with_data(
-    request: Request, infrastructure: Infrastructure, roles: Roles, place: Candidate
-) -> Iterator[Candidate]:
-    """A place with its data on each storage that is there."""
-    for storage, staged in storages(request, infrastructure, place.partition):
-        made = replace(place, storage=storage, staged=staged)
-        problem = made.why_not or _storage_problem(request, infrastructure, roles, made)
-        yield replace(made, why_not=problem)
 
 
 def needed(

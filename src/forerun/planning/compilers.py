@@ -6,10 +6,9 @@ environment's variables, and where that is not enough the words that the applica
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from forerun.infrastructure import Partition
 from forerun.planning.request import Framework
 
 PLAIN = "plain"
@@ -23,7 +22,6 @@ class Variant:
     framework: Framework
     environment: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""  # of the application, in words: what no variable can do
-    refuses: Callable[[Partition], str] | None = None  # why it cannot train there
 
 
 _VARIANTS: dict[tuple[Framework, str], Variant] = {}

@@ -10,8 +10,8 @@ bandwidth.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from forerun.infrastructure import Infrastructure
 from forerun.modelling.columns import Array
 from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.teaching import as_table, ratio_deviation
-from forerun.planning.candidates import Candidate, Roles, uses_devices
+from forerun.planning.candidates import Candidate, Roles, source, uses_devices
 from forerun.planning.request import Request
 
 COVERAGE = 0.9
@@ -43,7 +43,7 @@ class Estimate:
     joules: float | None = None
     memory: float | None = None  # bytes of a worker, as the study's runs had it
     efficiency: float | None = None  # speed-up a worker, of one worker's
-    cautions: tuple[str, ...] = field(default=())
+    cautions: tuple[str, ...] = ()
 
     def amount(self, goal: str) -> float | None:
         """What it takes of what is wanted little of."""
@@ -71,7 +71,13 @@ class Predicted:
     places: dict[Point, int]
 
 
-def predict(models: Models, points: Sequence[Point]) -> Predicted:
+def alone(space: Space, point: Point) -> Point:
+    """The same with one worker."""
+    name = Roles(space)["workers"]
+    return point if name is None else Point({**point, name: 1})
+
+
+def predict(models: Models, points: Iterable[Point]) -> Predicted:
     """Ask the models once for all points."""
     places = {point: place for place, point in enumerate(dict.fromkeys(points))}
     table = as_table(places, models.space)
@@ -130,7 +136,7 @@ class Estimator:
         }
         before = sum(parts.values())
         data = self._data(candidate)
-        run = repeats * float(found.seconds[place])
+        run = repeats * self._seconds(candidate.point)
         parts["run"] = run
         if data > run:
             parts["reading data"] = data - run  # besides what it hides behind
@@ -145,32 +151,38 @@ class Estimator:
             cost=self._cost(candidate, seconds - parts["wait"]),
             joules=self._joules(candidate, seconds - parts["wait"]),
             memory=memory,
+            efficiency=self.efficiency(candidate.point),
         )
 
     def repeats(self, point: Point) -> float:
         """How often what the study times is done until the result is there."""
-        request, roles = self._request, self._roles
-        name = roles["batch"]
-        batch = None if name is None else float(point[name])
-        if request.samples is not None and batch is not None:
-            whole = batch * (roles.count(point, "workers") if request.batch_is == "worker" else 1)
-            effect = request.batch_effect
-            return request.samples * (effect.samples(whole) if effect else 1.0) / whole
+        request, name = self._request, self._roles["batch"]
+        if name is None:
+            return request.steps
+        workers = self._roles.count(point, "workers") if request.batch_is == "worker" else 1
+        batch = float(point[name]) * workers
+        steps = request.steps if request.samples is None else request.samples / batch
         effect = request.batch_effect
-        if effect is not None and batch is not None:
-            workers = roles.count(point, "workers") if request.batch_is == "worker" else 1
-            return request.steps * effect.samples(batch * workers)
-        return request.steps
+        return steps if effect is None else steps * effect.samples(batch)
+
+    def efficiency(self, point: Point) -> float:
+        """Speed-up a worker, of what one worker does with all else the same."""
+        one = alone(self._models.space, point)
+        taken, single = (self.repeats(each) * self._seconds(each) for each in (point, one))
+        return single / (self._roles.count(point, "workers") * taken)
+
+    def _seconds(self, point: Point) -> float:
+        return float(self._found.seconds[self._found.places[point]])
 
     def _staging(self, candidate: Candidate) -> float:
         data = self._request.data
         if data is None or not candidate.staged:
             return 0.0
         stores = self._infrastructure.storage
-        source = stores[data.at or next(iter(stores))]
+        origin = stores[source(data, self._infrastructure)]
         target = stores[candidate.storage]
         nodes = candidate.nodes if target.local else 1  # each node has its own copy, or one for all
-        return data.size / min(source.rate(nodes), target.rate(nodes))
+        return data.size / min(origin.rate(nodes), target.rate(nodes))
 
     def _data(self, candidate: Candidate) -> float:
         """Seconds that reading the data takes at least; each node reads its share."""
@@ -197,23 +209,6 @@ class Estimator:
         if power is None:
             return None
         return (power.node * candidate.nodes + power.device * self._devices(candidate)) * seconds
-
-
-def efficiencies(
-    models: Models, points: Sequence[Point], estimator: Estimator
-) -> dict[Point, float]:
-    """Speed-up a worker, of what one worker does with all else the same, by point."""
-    name = Roles(models.space)["workers"]
-    if name is None:
-        return dict.fromkeys(points, 1.0)
-    alone = {point: Point({**point, name: 1}) for point in points}
-    both = [*points, *alone.values()]
-    found = predict(models, both)
-
-    def taken(point: Point) -> float:
-        return estimator.repeats(point) * float(found.seconds[found.places[point]])
-
-    return {point: taken(one) / (float(point[name]) * taken(point)) for point, one in alone.items()}
 
 
 def cautions(models: Models, candidate: Candidate) -> tuple[str, ...]:

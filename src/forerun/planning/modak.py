@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from forerun._documents import LARGEST, size, validated
+from forerun._documents import read_json, size, validated
 from forerun.errors import InputError
 from forerun.planning.request import Framework, Request
 
@@ -113,7 +113,7 @@ Found = dict[str, Any]
 
 def read_modak(path: Path) -> Request:
     """The request of a MODAK file; InputError, in one line, where it is none."""
-    document = _document(path)
+    document = read_json(path)
     if "container_file" in document or "image_hub" in document:
         raise InputError(str(path), "a container mapping", "a request, with job.application")
     bare = "optimisation" in document and "job" not in document  # as its editor had it
@@ -125,7 +125,8 @@ def read_modak(path: Path) -> Request:
         where, text = templates[0]
         expected = f"job.application; and {where} is a template's: {text}"
         raise InputError(str(path), "no application to run", expected)
-    for where, text in templates:
+    if templates:
+        where, text = templates[0]
         raise InputError(f"{path}: {where}", text, "one of these: it is a template")
     application = _table(path, job, "application")
     if not str(application.get("executable", "")).strip():
@@ -212,18 +213,10 @@ def _job(path: Path, options: Found, application: Found, notes: list[str]) -> Fo
     ):
         if theirs in said:
             made[ours] = _memory(path, theirs, said[theirs])
-    features = [
-        _text(said[name]) for name in ("partition", "architecture_constraint") if name in said
-    ]
-    if features:
-        made["features"] = features
-    if "request_specific_nodes" in said:
-        made["hosts"] = [
-            host for host in re.split(r"[,\s]+", _text(said["request_specific_nodes"])) if host
-        ]
-    if "copy_environment_variable" in said:
-        names = _text(said["copy_environment_variable"])
-        made["variables"] = [name for name in re.split(r"[,\s]+", names) if name]
+    constraints = ("partition", "architecture_constraint")
+    made["features"] = [_text(said[name]) for name in constraints if name in said]
+    made["hosts"] = _listed(said.get("request_specific_nodes"))
+    made["variables"] = _listed(said.get("copy_environment_variable"))
     if "standard_error_file" in said:
         if said.get("combine_stdout_stderr", True):
             notes.append(
@@ -393,29 +386,3 @@ def _text(value: object) -> str:
 
 def _shown(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
-
-
-def _document(path: Path) -> Found:
-    with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise InputError(str(path), f"more than {LARGEST} bytes", f"at most {LARGEST}")
-    try:
-        found = json.loads(content, object_pairs_hook=_once)
-    except json.JSONDecodeError as error:
-        where = f"{path}, line {error.lineno}, column {error.colno}"
-        raise InputError(where, error.msg, "JSON") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(str(path), error, "JSON") from None
-    if not isinstance(found, dict):
-        raise InputError(str(path), type(found).__name__, "a JSON object")
-    return found
-
-
-def _once(pairs: list[tuple[str, Any]]) -> Found:
-    """A table in which no name stands twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(n for n in names if names.count(n) > 1)} twice")
-    return found

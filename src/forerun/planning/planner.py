@@ -23,8 +23,8 @@ from forerun.planning.estimates import (
     Estimate,
     Estimator,
     Models,
+    alone,
     cautions,
-    efficiencies,
     predict,
 )
 from forerun.planning.reasons import Considered, known, with_reasons
@@ -83,16 +83,13 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     every = candidates(request, infrastructure, space, seen)
     memory = model_of(study, "memory_bytes").model if "memory_bytes" in study.targets() else None
     models = Models(space, model_of(study).model, memory)
-    possible = [one for one in every if not one.why_not]
-    refused = Counter(one.why_not for one in every if one.why_not)
-    if not possible:
-        raise InputError(f"request {request.name}", *_nothing(refused))
-    found = predict(models, [one.point for one in possible])
+    possible, refused = _possible(request, every)
+    points = [one.point for one in possible]
+    found = predict(models, [*points, *(alone(space, point) for point in points)])
     estimator = Estimator(request, infrastructure, models, found)
-    efficiency = efficiencies(models, list(found.places), estimator)
     roles, judged = Roles(space), []
     for one in possible:
-        estimate = replace(estimator.estimate(one), efficiency=efficiency[one.point])
+        estimate = estimator.estimate(one)
         feasible = bool(found.feasible[found.places[one.point]])
         workers = roles.count(one.point, "workers")
         why_not = _breaks(request, infrastructure, one, estimate, workers, feasible)
@@ -122,10 +119,7 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
         given.append(Factor(VARIANT, "categorical", values=tuple(names)))
     seen = pd.DataFrame({VARIANT: names})
     every = candidates(request, infrastructure, Space(given), seen, measured=False)
-    possible = [one for one in every if not one.why_not]
-    refused = Counter(one.why_not for one in every if one.why_not)
-    if not possible:
-        raise InputError(f"request {request.name}", *_nothing(refused))
+    possible, refused = _possible(request, every)
     wish = request.wishes.compiler
     order = sorted(possible, key=lambda one: str(one.point.get(VARIANT, "")) != wish)
     considered = tuple(
@@ -140,10 +134,16 @@ def _is(one: Candidate, wish: str | None) -> bool:
     return wish is not None and one.point.get(VARIANT) == wish
 
 
-def _nothing(refused: Mapping[str, int]) -> tuple[str, str]:
-    """That no candidate can work: what keeps most of them from it."""
-    most = max(refused, key=lambda reason: refused[reason])
-    return f"no candidate of {sum(refused.values())} that can work", f"others: {most}"
+def _possible(request: Request, every: Sequence[Candidate]) -> tuple[list[Candidate], Counter[str]]:
+    """The candidates that can work, and why the others cannot; InputError where none can."""
+    possible = [one for one in every if not one.why_not]
+    refused = Counter(one.why_not for one in every if one.why_not)
+    if not possible:
+        found = f"no candidate of {len(every)} that can work"
+        raise InputError(
+            f"request {request.name}", found, f"others: {refused.most_common(1)[0][0]}"
+        )
+    return possible, refused
 
 
 def _breaks(
@@ -214,7 +214,7 @@ def _ranked(request: Request, models: Models, fine: Sequence[Considered]) -> lis
     ]
     best: dict[Goal, float] = {goal: min(one[goal] for one in amounts) for goal in amounts[0]}
     scored = [
-        replace(one, score=request.score(amount, best), on_front=False)
+        replace(one, score=request.score(amount, best))
         for one, amount in zip(fine, amounts, strict=True)
     ]
     scored.sort(key=lambda one: (one.score, _plainness(models, one.candidate)))

@@ -37,7 +37,7 @@ def with_reasons(
     """Each with its reason: the factor that decided, and the seconds or the money."""
     by_setting = {_key(_chosen(one)): one for one in ranked}
     first = ranked[0]
-    goal = max(request.objective, key=lambda goal: request.objective[goal])
+    goal = request.main_goal
     told = [replace(first, reason=_won(request, infrastructure, ranked))]
     for one in ranked[1:]:
         told.append(replace(one, reason=_lost(infrastructure, first, one, by_setting, goal)))
@@ -71,7 +71,7 @@ def _lost(
 
 
 def _won(request: Request, infrastructure: Infrastructure, ranked: Sequence[Considered]) -> str:
-    goal = max(request.objective, key=lambda goal: request.objective[goal])
+    goal = request.main_goal
     word = {"time": "fastest", "cost": "cheapest", "energy": "least energy"}[goal]
     if len(request.objective) > 1:
         word = "best by the objective's weights"

@@ -24,11 +24,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from forerun._documents import Duration, Share, Size, read_yaml, validated
+from forerun._documents import (
+    Count,
+    Duration,
+    NotNegative,
+    Share,
+    Size,
+    Table,
+    read_yaml,
+    validated,
+)
 from forerun.errors import FactorError, InputError
 from forerun.factors import Factor, Value
 
@@ -64,22 +73,14 @@ Line = Annotated[str, AfterValidator(_line)]
 Texts = Annotated[tuple[Text, ...], Field(strict=False)]
 Lines = Annotated[tuple[Line, ...], Field(strict=False)]
 Events = Annotated[tuple[Literal["begin", "end", "fail"], ...], Field(strict=False)]
-Count = Annotated[int, Field(ge=1, le=10**6)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]
 
 
-class _Table(BaseModel):
-    """A table of the file: fields that it does not know are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Application(_Table):
+class Application(Table):
     """What is run: one command with holes, or several under their names."""
 
     command: Text | None = None
-    commands: dict[str, Text] = {}
+    commands: dict[str, Text] = Field(default_factory=dict)
     framework: Framework = "other"
     version: Text = ""  # of the framework, where it must be that one
     source: Text = ""  # where it comes from, if it must be fetched
@@ -98,7 +99,7 @@ class Application(_Table):
         return dict(self.commands) if self.command is None else {"": self.command}
 
 
-class Data(_Table):
+class Data(Table):
     """What is read in one pass: its size, and the storage that it lies on."""
 
     size: Size
@@ -106,7 +107,7 @@ class Data(_Table):
     passes: Positive = 1.0  # how often all of it is read in one run: epochs
 
 
-class Constraints(_Table):
+class Constraints(Table):
     """What must hold for a candidate to be chosen."""
 
     deadline: Duration | None = None  # until the result is there
@@ -115,7 +116,7 @@ class Constraints(_Table):
     efficiency: Share | None = None  # speed-up a worker, of one worker's, at least
 
 
-class BatchEffect(_Table):
+class BatchEffect(Table):
     """How much more data larger batches need, by the gradient's noise (McCandlish, Pollux).
 
     A step with batch m teaches `(noise + reference) / (noise + m)` as much a sample as one with the
@@ -130,7 +131,7 @@ class BatchEffect(_Table):
         return (self.noise + batch) / (self.noise + self.reference)
 
 
-class Target(_Table):
+class Target(Table):
     """Where it may run; all of the infrastructure where nothing is said."""
 
     infrastructure: Text | None = None  # by its name, where it must be that one
@@ -139,7 +140,7 @@ class Target(_Table):
     nodes: Annotated[int, Field(ge=1)] | None = None  # exactly so many
 
 
-class Job(_Table):
+class Job(Table):
     """What the scheduler is to be told besides, in no scheduler's words."""
 
     name: Line = "job"
@@ -172,7 +173,7 @@ class Job(_Table):
     epilogue: Text = ""
 
 
-class Wishes(_Table):
+class Wishes(Table):
     """What the user would like: a candidate that has it goes before others that do as well."""
 
     compiler: Literal["inductor", "xla", "glow", "hybridised"] | None = None
@@ -183,7 +184,7 @@ class Wishes(_Table):
     trials: bool = False  # whether short trials are welcome
 
 
-class Request(_Table):
+class Request(Table):
     """All of it."""
 
     name: Text = "request"
@@ -196,10 +197,12 @@ class Request(_Table):
     samples: Positive | None = None  # or so many samples, where the study times a step
     batch_is: Literal["worker", "total"] = "worker"  # whether the batch is each worker's, or all's
     startup: Duration | None = None  # of a job, before what the study times
-    fixed: dict[str, Annotated[str, BeforeValidator(str)]] = {}
-    free: dict[str, Annotated[str, BeforeValidator(_listed)]] = {}
-    trial: dict[str, Annotated[str, BeforeValidator(_listed)]] = {}  # values for short trials
-    objective: Annotated[dict[Goal, Weight], BeforeValidator(_goals)] = Field({"time": 1.0})
+    fixed: dict[str, Annotated[str, BeforeValidator(str)]] = Field(default_factory=dict)
+    free: dict[str, Annotated[str, BeforeValidator(_listed)]] = Field(default_factory=dict)
+    trial: dict[str, Annotated[str, BeforeValidator(_listed)]] = Field(
+        default_factory=dict
+    )  # values for short trials
+    objective: Annotated[dict[Goal, NotNegative], BeforeValidator(_goals)] = Field({"time": 1.0})
     constraints: Constraints = Constraints()
     batch_effect: BatchEffect | None = None
     target: Target = Target()
@@ -238,9 +241,14 @@ class Request(_Table):
     def score(self, amounts: Mapping[Goal, float], best: Mapping[Goal, float]) -> float:
         """The weighted sum of what a candidate takes, each over the least that any takes."""
         total = sum(self.objective.values())
-        parts: list[Any] = [
+        parts = (
             weight * amounts[goal] / best[goal]
             for goal, weight in self.objective.items()
             if weight and best[goal] > 0
-        ]
-        return float(sum(parts) / total)
+        )
+        return sum(parts) / total
+
+    @property
+    def main_goal(self) -> Goal:
+        """What weighs most."""
+        return max(self.objective, key=lambda goal: self.objective[goal])
