@@ -9,10 +9,12 @@ amount of work takes 20 % more or less from run to run on a shared machine, whoe
 the 5 ms are a set amount, since a program takes longer than that to find the clock.
 
 Claim: the means agree within 1 % or 0.5 ms. Then what a run costs besides the time that it is given
-(claim: 1 % or 50 ms), and what a program pays that prints a lot. The exit code is 1 where a claim
-does not hold. hyperfine 1.13 or newer must be on the PATH: it is a package of Debian, Ubuntu,
-Fedora, Homebrew and conda-forge, and `cargo install hyperfine` builds it. It takes about three
-minutes.
+(claim: 1 % or 50 ms), what a program pays that prints a lot, and how long `forerun --help` takes,
+beside the import of the libraries that print it (no claim: it is theirs for the most part). The
+exit code is 1 where a claim does not hold.
+
+hyperfine 1.13 or newer must be on the PATH: it is a package of Debian, Ubuntu, Fedora, Homebrew and
+conda-forge, and `cargo install hyperfine` builds it. It takes about three minutes.
 """
 
 from __future__ import annotations
@@ -148,6 +150,17 @@ def printing(directory: Path) -> float:
     return (statistics.mean(kept) - statistics.mean(dropped)) / PRINTED_LINES
 
 
+def helping(directory: Path) -> tuple[float, float]:
+    """Seconds of `forerun --help`, and of importing what prints it, in turn."""
+    ours, theirs = [], []
+    for _ in range(10):
+        ours.append(by_forerun((sys.executable, "-m", "forerun", "--help"), directory))
+        bare = (sys.executable, "-c", "import typer, typer.rich_utils")
+        theirs.append(by_forerun(bare, directory))
+    mean = [statistics.mean(one.wall_seconds for one in side) for side in (ours, theirs)]
+    return mean[0], mean[1]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Time commands with forerun and with hyperfine.")
     parser.add_argument("--rounds", type=float, default=1.0, help="how many, as a share of all")
@@ -164,12 +177,14 @@ def main() -> int:
             cases.append(Case(f"computes {1000 * seconds:g} ms", busy(seconds), rounds))
         compare(cases, directory)
         line = printing(directory)
+        shown, bare = helping(directory)
     Console(width=110).print(table(cases))
     cost = statistics.mean(cost for case in cases for cost in case.costs)
     load = statistics.mean(load for case in cases[-2:] for load in case.loads)
     print(f"Others kept {load:.2f} processors busy meanwhile; with 0 the spreads are small.")
     print(f"A run costs {1000 * cost:.0f} ms besides its time (claim {1000 * MOST_COST:g} ms).")
     print(f"A line that is printed and kept costs the program {1e6 * line:.1f} µs more than none.")
+    print(f"forerun --help takes {1000 * shown:.0f} ms, {1000 * bare:.0f} of them its libraries.")
     return 0 if all(case.agrees for case in cases) and cost <= MOST_COST else 1
 
 
