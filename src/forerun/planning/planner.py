@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from forerun import quantities
+from forerun.compilers import variants
 from forerun.errors import InputError
 from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
 from forerun.modelling.teaching import as_table, ratio_deviation
 from forerun.planning.candidates import Candidate, Roles, baseline, candidates
-from forerun.planning.compilers import variants
 from forerun.planning.estimates import (
     SURE,
     Estimate,
