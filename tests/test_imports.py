@@ -16,7 +16,7 @@ FRAMEWORKS = {"torch", "tensorflow", "mxnet", "jax"}
 LOWEST = {"errors", "quantities", "_documents"}
 FACTORS = LOWEST | {"_values", "_roles", "_ranges", "factors"}
 STUDY = FACTORS | {"_run", "_rows", "_store", "study"}
-BASE = STUDY | {"infrastructure"}
+BASE = STUDY | {"compilers", "levers", "infrastructure"}
 MODELLING = BASE | {"importing", "modelling"}
 MEASURING = MODELLING | {"jobs", "measuring", "splitting"}
 PLANNING = MEASURING | {"workloads", "planning", "deploying"}
@@ -30,6 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     "_roles": set(),
     "_ranges": {"errors"},
     "factors": FACTORS,
+    "compilers": set(),
+    "levers": FACTORS | {"compilers"},
     "_run": FACTORS,
     "_rows": FACTORS | {"_run"},
     "_store": {"errors"},

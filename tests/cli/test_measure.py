@@ -186,6 +186,29 @@ def test_where_and_shell_and_environment(forerun: Forerun) -> None:
     assert Path("log").read_text() == "a b xa b\n"
 
 
+def test_levers_need_no_hole(forerun: Forerun) -> None:
+    Path("train.py").write_text(
+        "import os, sys, time\n"
+        "told = [os.environ[name] for name in ('OMP_NUM_THREADS', 'OMP_PROC_BIND')]\n"
+        "time.sleep(0.2 / int(told[0]))\n"
+        "print(*sys.argv[1:], *told, file=open('log', 'a'))\n"
+    )
+    factors = ("-f", "batch=16", "-f", "threads=1,2", "-f", "affinity=none,close")
+    words = (f"{sys.executable} train.py {{batch}}", *factors, "--design", "grid", "--warmup", "0")
+    first = forerun("measure", *words, "-o", "runs.db", "--dry-run").out
+    assert "$ OMP_NUM_THREADS=" in first
+    assert "3 runs made" in forerun("measure", *words, "-o", "runs.db", "--runs", "3").out
+    assert "1 run made; 4 in all" in forerun("measure", "runs.db", "--runs", "4").out
+    lines = sorted(Path("log").read_text().splitlines())
+    assert lines == ["16 1 close", "16 1 false", "16 2 close", "16 2 false"]
+    with Study.open("runs.db") as study:
+        by_threads = study.table().groupby("threads")["seconds"].min()
+    assert 0.05 < by_threads[1] - by_threads[2] < 5.0
+    wrong = forerun("measure", *words, "-f", "allocator=best", "-o", "other.db")
+    assert wrong.code == 2
+    assert "allocator: found best, expected one of glibc, jemalloc, tcmalloc" in wrong.err
+
+
 def test_a_marker_takes_the_time_from_the_output(forerun: Forerun) -> None:
     words = ("echo took {n} s", "-f", "n=3,5", "--marker", r"took (\d+) s", "--design", "grid")
     forerun("measure", *words, "-o", "runs.db")

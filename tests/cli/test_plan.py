@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,3 +96,24 @@ def test_what_is_wrong_is_told_in_one_line(
     assert done.code == 2
     assert told in done.err
     assert len([line for line in done.err.splitlines() if "error" in line]) == 1
+
+
+def test_trials_of_levers(forerun: Forerun, folder: Path) -> None:
+    """A real program, of which each thread takes its share; a bound one takes longer."""
+    (folder / "train.py").write_text(
+        "import os, time\n"
+        "bound = os.environ['OMP_PROC_BIND'] != 'false'\n"
+        "time.sleep((0.4 + 0.2 * bound) / int(os.environ['OMP_NUM_THREADS']))\n"
+    )
+    (folder / "request.yaml").write_text(
+        "name: toy\n"
+        f"application: {{command: '{sys.executable} train.py'}}\n"
+        "free: {threads: '1,2', affinity: 'none,close'}\n"
+    )
+    done = forerun("plan", "request.yaml", "--on", "cluster.yaml", "--trial", "4", "--json")
+    assert done.code == 0
+    best = done.document["candidates"][0]
+    assert best["point"] == {"threads": 2, "affinity": "none"}
+    assert done.document["considered"] == 4
+    with Study.open(folder / "request.db") as study:
+        assert study.note("programs")[""]["levers"] == ["threads", "affinity"]  # type: ignore[index]

@@ -94,6 +94,17 @@ def test_the_factor_variant_needs_no_hole() -> None:
     check_holes([Template.parse("x")], space)
 
 
+def test_a_lever_needs_no_hole_and_is_none_where_it_has_one() -> None:
+    space = Space([Factor.parse("threads=1,2"), Factor.parse("precision=float32,bfloat16")])
+    assert check_holes([Template.parse("x")], space) == ("threads", "precision")
+    assert check_holes([Template.parse("x {threads}")], space) == ("precision",)
+    assert check_holes([Template.parse("x {threads}"), Text("{precision}")], space) == ()
+    assert check_holes([Template.parse("x")], Space([Factor.parse("threads=1", True)])) == ()
+    with pytest.raises(InputError, match="precision: found fp8, expected one of float32, tf32, b"):
+        check_holes([Template.parse("x")], Space([Factor.parse("precision=float32,fp8")]))
+    check_holes([Template.parse("x {precision}")], Space([Factor.parse("precision=fp8")]))
+
+
 def test_a_hole_may_be_in_any_of_a_programs_texts() -> None:
     check_holes([Template.parse("x {batch}"), Text("{rate}"), Text("{name}")], SPACE)
     assert Text("a {{b}} {rate}").fill({"rate": 0.5}) == "a {b} 0.5"

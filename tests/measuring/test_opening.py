@@ -261,3 +261,53 @@ def test_a_copy_of_ones_own_study_is_ones_own(tmp_path: Path) -> None:
 def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Program.parse("echo", **settings)
+
+
+LEVERS = Space([Factor.parse("threads=1,2"), Factor.parse("affinity=none,close")])
+
+
+def test_a_study_keeps_its_levers(tmp_path: Path) -> None:
+    opened = open_study(tmp_path / "a.db", LEVERS, {"": Program.parse("env")})
+    assert opened.programs[""].levers == ("threads", "affinity")
+    assert opened.study.note(NOTE)[""]["levers"] == ["threads", "affinity"]  # type: ignore[index]
+    point = Point({"threads": 2, "affinity": "close"})
+    opened.study.add(Run(point, {"seconds": 1.0}))
+    for again in (
+        open_study(tmp_path / "a.db"),
+        open_study(tmp_path / "a.db", None, {"": Program.parse("env")}),
+    ):
+        assert again.programs == opened.programs
+        set_there = again.programs[""].command(point).environment
+        assert (set_there["OMP_NUM_THREADS"], set_there["OMP_PROC_BIND"]) == ("2", "close")
+
+
+def test_a_lever_stays_one_once_there_are_times(tmp_path: Path) -> None:
+    study = open_study(tmp_path / "a.db", LEVERS, {"": Program.parse("env")}).study
+    study.add(Run(Point({"threads": 2, "affinity": "none"}), {"seconds": 1.0}))
+    with pytest.raises(StudyError, match="levers: found affinity, expected as before: threads, af"):
+        open_study(tmp_path / "a.db", LEVERS, {"": Program.parse("env", cleanup="true {threads}")})
+
+
+def test_a_study_without_levers_says_nothing_of_them(tmp_path: Path) -> None:
+    study = open_study(tmp_path / "a.db", SPACE, ECHO).study
+    assert "levers" not in (study.note(NOTE) or {})[""]
+    described = Space([*SPACE.values(), Factor.parse("threads=4", intrinsic=True)])
+    opened = open_study(tmp_path / "b.db", described, ECHO)
+    point = Point({"n": 1, "net": "a", "threads": 4})
+    assert opened.programs[""].command(point).environment == {}
+
+
+def test_the_environment_that_was_given_goes_over_levers(tmp_path: Path) -> None:
+    program = Program.parse("env", environment={"OMP_NUM_THREADS": "8"})
+    told = "the environment that you gave has OMP_NUM_THREADS, which stays as it is whatever thr"
+    with pytest.warns(ForerunWarning, match=told):
+        opened = open_study(tmp_path / "a.db", LEVERS, {"": program})
+    found = opened.programs[""].command(Point({"threads": 2, "affinity": "none"})).environment
+    assert (found["OMP_NUM_THREADS"], found["MKL_NUM_THREADS"]) == ("8", "2")
+
+
+def test_levers_that_nobody_knows_are_damage(tmp_path: Path) -> None:
+    study = open_study(tmp_path / "a.db", LEVERS, {"": Program.parse("env")}).study
+    study.set_note(NOTE, {"": {"levers": ["PATH"]}})
+    with pytest.raises(StudyError, match="levers: found PATH"):
+        programs_in(study)

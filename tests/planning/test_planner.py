@@ -191,3 +191,26 @@ def test_a_plan_is_written_whole(study: Study) -> None:
     assert document["candidates"][0]["seconds"] > 0
     assert document["considered"] == 8
     assert 0 in document["front"]
+
+
+def test_of_levers_that_do_nothing_the_plain_values_are_taken(tmp_path: Path) -> None:
+    space = Space(
+        [
+            Factor.parse("batch=16,32,64"),
+            Factor.parse("affinity=close,none"),
+            Factor.parse("allocator=jemalloc,glibc"),
+            Factor.parse("precision=bfloat16,float32"),
+        ]
+    )
+    study = Study.create(tmp_path / "s.db", space)
+    for number, point in enumerate(space.grid()):
+        wobble = 1 + 0.002 * (number * 7 % 5 - 2)
+        for again in (0.997, 1.003):
+            study.add(Run(point, {"seconds": wobble * again * (1 + 0.1 * float(point["batch"]))}))
+    found = planned(study, fixed={"batch": "64"}).chosen.candidate.point
+    assert dict(found) == {
+        "batch": 64,
+        "affinity": "none",
+        "allocator": "glibc",
+        "precision": "float32",
+    }

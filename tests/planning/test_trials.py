@@ -8,7 +8,7 @@ from forerun.errors import InputError
 from forerun.factors import Factor, Point, Space
 from forerun.infrastructure import Infrastructure
 from forerun.planning.planner import plan, unmeasured
-from forerun.planning.request import Request
+from forerun.planning.request import Request, Wishes
 from forerun.planning.trials import trial_of
 from forerun.study import Run, Study
 
@@ -63,6 +63,17 @@ def test_trials_go_on_where_others_ended(tmp_path: Path) -> None:
     [
         ({"fixed": {}, "trial": {}}, "the hole {epochs}: found no values"),
         ({"fixed": {"epochs": 1, "speed": 2}}, "factor speed: found no hole"),
+        ({"free": {"batch": 16, "threads": "0,1"}}, "factor threads: found 0, expected a whole"),
+        (
+            {"application": {"command": "run {epochs}", "framework": "pytorch"}}
+            | {"free": {"compiler": "plain,inductor"}},
+            "commands, one of which has it: it needs torch.compile(model) in the application",
+        ),
+        (
+            {"application": {"command": "run {epochs}", "framework": "mxnet"}}
+            | {"free": {"compiler": "plain,xla"}},
+            "factor compiler: found xla, expected one of plain, hybridised, those of mxnet",
+        ),
         (
             {"application": {"command": "run {epochs}"}, "free": {}, "trial": {}},
             "found one configuration, expected a free factor, or several commands",
@@ -73,6 +84,30 @@ def test_what_cannot_be_tried(tmp_path: Path, changes: dict[str, object], told: 
     with pytest.raises(InputError) as refused:
         trial_of(request(**changes), tmp_path / "r.yaml", 60.0)
     assert told in str(refused.value)
+
+
+def test_levers_are_tried_without_a_hole(tmp_path: Path) -> None:
+    wanted = request(
+        application={"command": "run {epochs}", "framework": "tensorflow"},
+        free={"threads": "1,2", "affinity": "none,close", "compiler": "plain,xla"},
+    )
+    asked = trial_of(wanted, tmp_path / "r.yaml", 60.0)
+    assert asked.space is not None
+    assert {name: factor.role for name, factor in asked.space.items()} == {
+        "epochs": "steps",
+        "threads": "threads",
+        "affinity": None,
+        "compiler": "compiler",
+    }
+    listed = unmeasured(wanted.model_copy(update={"wishes": Wishes(compiler="xla")}), HERE)
+    assert (listed.count, listed.chosen.candidate.point["compiler"]) == (8, "xla")
+    assert "variant" not in listed.chosen.candidate.point
+
+
+def test_a_compiler_that_has_a_hole_is_the_applications_own(tmp_path: Path) -> None:
+    application = {"command": "run --{compiler} {epochs}", "framework": "pytorch"}
+    wanted = request(application=application, free={"compiler": "eager,inductor"})
+    assert trial_of(wanted, tmp_path / "r.yaml", 60.0).space is not None
 
 
 def seconds(batch: float, epochs: float, variant: str) -> float:

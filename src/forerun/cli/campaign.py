@@ -87,7 +87,11 @@ def first_runs(campaign: Campaign, rehearsal: Rehearsal, study: Path) -> dict[st
         "seconds_left": rehearsal.seconds_left(now) if now.done and rehearsal.tasks else None,
         "budget_seconds": campaign.limits.budget_seconds,
         "first": [
-            {"point": dict(task.point), "command": list(task.command.words)}
+            {
+                "point": dict(task.point),
+                "command": list(task.command.words),
+                "environment": dict(task.command.environment),
+            }
             for task in rehearsal.tasks
             if task.command is not None
         ],
@@ -108,7 +112,9 @@ def print_first_runs(document: dict[str, Any]) -> None:
         told.append(f"at most {seconds(document['budget_seconds'])} of runs")
     to.print(f"{shown(document['study'])}: {', '.join(told)}", soft_wrap=True)
     for one in document["first"]:
-        to.print(f"$ {shown(shlex.join(one['command']))}", style="bold cyan", soft_wrap=True)
+        given = [f"{name}={shlex.quote(value)}" for name, value in one["environment"].items()]
+        line = " ".join([*given, shlex.join(one["command"])])
+        to.print(f"$ {shown(line)}", style="bold cyan", soft_wrap=True)
     if document["reason"] is not None:
         hint = "another limit, such as --runs, goes on"
         to.print(f"nothing is missing: {shown(document['reason'])}; {hint}", soft_wrap=True)

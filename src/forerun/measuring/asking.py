@@ -174,7 +174,7 @@ def _check_design(space: Space | None, settings: Settings, programs: Mapping[str
         return
     space = with_variants(space, programs)
     for program in programs.values():
-        program.check(space)
+        program.over(space)
     if settings.where and not Domain(space, settings.constraints(space)).draw(1, 0):
         raise InputError("where", " and ".join(settings.where), "a point that it allows")
     settings.design_for(space).next([], [], 1)

@@ -95,9 +95,8 @@ class Campaign:
         self._stop.request()
 
     def _check(self) -> None:
+        self.programs = {name: one.over(self.space) for name, one in self.programs.items()}
         keep_programs(self.study, self.programs)
-        for program in self.programs.values():
-            program.check(self.space)
 
     def asked(self, point: Point) -> bool:
         """Whether the point is among those that the design may choose."""

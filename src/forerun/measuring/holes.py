@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePath
 
+from forerun import levers
 from forerun._values import Value, printable
 from forerun.errors import InputError
 from forerun.factors import VARIANT, Space
@@ -126,8 +127,8 @@ def written(value: Value) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def check_holes(templates: Iterable[Template | Text], space: Space) -> None:
-    """InputError unless the holes of these texts together are the factors of the space.
+def check_holes(templates: Iterable[Template | Text], space: Space) -> tuple[str, ...]:
+    """The factors without a hole that are levers; InputError unless all others have one.
 
     Several texts (a command, what prepares it, its environment) belong to one program. The factor
     `variant` needs no hole: it says which command runs. Nor does an intrinsic factor of one value,
@@ -141,14 +142,21 @@ def check_holes(templates: Iterable[Template | Text], space: Space) -> None:
             if name not in space:
                 expected = f"a factor ({factors}), or {{{{…}}}} for braces that are no hole"
                 raise InputError(f"command {template.text}", f"the hole {{{name}}}", expected)
+    pulled = []
     for name, factor in space.items():
         describes = factor.scope == "intrinsic" and len(factor.values) == 1
-        if name not in found and name != VARIANT and not describes:
+        if name in found or name == VARIANT or describes:
+            continue
+        if not levers.is_lever(name):
             command = templates[0].text if templates else ""
             expected = f"a hole {{{name}}} in the command {command}"
             raise InputError(f"factor {name}", "no hole", expected)
+        for value in factor.values:
+            levers.variables(name, value)
+        pulled.append(name)
     for template in templates:
         _check_values(template, space)
+    return tuple(pulled)
 
 
 def _check_values(template: Template | Text, space: Space) -> None:

@@ -47,10 +47,12 @@ def open_study(
     is_new = not path.exists()
     if is_new and space is None:
         raise StudyError(str(path), "no such file", "a study, or factors for a new one")
-    _check_names(path, Study.open(path).space if space is None else space, programs or {})
-    for program in (programs or {}).values():  # before there is a study of what cannot be run
-        if space is not None:
-            program.check(space)
+    asked = Study.open(path).space if space is None else space
+    _check_names(path, asked, programs or {})
+    if programs is not None:  # before there is a study of what cannot be run
+        programs = {name: program.over(asked) for name, program in programs.items()}
+    if space is not None:
+        for program in (programs or {}).values():
             program.check_installed(space)
     study = Study.create(path, space) if is_new and space is not None else Study.open(path)
     with locked(study.path):  # not while a campaign relies on them
@@ -60,6 +62,7 @@ def open_study(
         if space is not None:
             widen(study, space)
         _warn_of_directories(study, programs)
+        _warn_of_variables(programs)
         keep_programs(study, programs, for_later=not once)
         chosen_from = _chosen_from(study, space, programs)
         if settings is not None:
@@ -144,6 +147,18 @@ def _warn_of_directories(study: Study, programs: Mapping[str, Program]) -> None:
             warnings.warn(
                 f"{label(name)}: runs in {now.absolute()}, its earlier runs in {before}: "
                 "if another program lies there, its times belong into another study",
+                ForerunWarning,
+                stacklevel=3,
+            )
+
+
+def _warn_of_variables(programs: Mapping[str, Program]) -> None:
+    """Say where a lever does not do all that it would: what the user has set stays."""
+    for name, program in programs.items():
+        for lever, variables in program.overruled.items():
+            warnings.warn(
+                f"{label(name)}: the environment that you gave has {', '.join(variables)}, "
+                f"which stays as it is whatever {lever} is",
                 ForerunWarning,
                 stacklevel=3,
             )

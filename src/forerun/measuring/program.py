@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from forerun import levers
 from forerun._values import printable
 from forerun.errors import InputError, StudyError
 from forerun.factors import Point, Space
@@ -17,7 +18,8 @@ from forerun.study import Study
 
 NOTE = "programs"  # of a study, under which everything but the commands' texts is kept
 
-_MUST_STAY = ("shell", "marker", "prepare", "environment")  # or times would mean something else
+# Or times would mean something else.
+_MUST_STAY = ("shell", "marker", "prepare", "environment", "levers")
 _MAY_CHANGE = ("cleanup", "directory", "timeout")
 
 
@@ -25,7 +27,8 @@ _MAY_CHANGE = ("cleanup", "directory", "timeout")
 class Program:
     """A command with holes, and what surrounds each run of it.
 
-    `prepare`, `cleanup` and the values of `environment` may have holes too.
+    `prepare`, `cleanup` and the values of `environment` may have holes too. `levers` are factors
+    that no text has a hole for: variables set them, unless `environment` has those.
     """
 
     template: Template
@@ -35,6 +38,7 @@ class Program:
     prepare: Template | None = None
     cleanup: Template | None = None
     marker: Marker | None = None
+    levers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.environment:
@@ -45,6 +49,9 @@ class Program:
             _ = text.holes  # InputError where braces are not closed
         if self.timeout is not None and not 0 < self.timeout < float("inf"):
             raise InputError("timeout", self.timeout, "a positive number of seconds")
+        for name in self.levers:
+            if not levers.is_lever(name):
+                raise InputError("levers", name, "factors that forerun can set from outside")
 
     @classmethod
     def parse(
@@ -58,6 +65,7 @@ class Program:
         directory: Path | None = None,
         environment: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        levers: Iterable[str] = (),
     ) -> Program:
         """A program from texts as typed; `shell` holds for `prepare` and `cleanup` too."""
         return cls(
@@ -68,6 +76,7 @@ class Program:
             prepare=Template.parse(prepare, shell) if prepare else None,
             cleanup=Template.parse(cleanup, shell) if cleanup else None,
             marker=Marker(marker) if marker else None,
+            levers=tuple(levers),
         )
 
     @property
@@ -76,9 +85,21 @@ class Program:
         others = [template for template in (self.prepare, self.cleanup) if template is not None]
         return [self.template, *others, *map(Text, self.environment.values())]
 
-    def check(self, space: Space) -> None:
-        """InputError unless its holes are the factors of the space."""
-        check_holes(self.texts, space)
+    def over(self, space: Space) -> Program:
+        """The program for these factors: those that it has no holes for are its levers.
+
+        InputError unless each is one or the other.
+        """
+        return replace(self, levers=check_holes(self.texts, space))
+
+    @property
+    def overruled(self) -> dict[str, tuple[str, ...]]:
+        """The levers some of whose variables its own environment sets, and those variables."""
+        own = {
+            name: tuple(v for v in levers.variables_of(name) if v in self.environment)
+            for name in self.levers
+        }
+        return {name: found for name, found in own.items() if found}
 
     def check_installed(self, space: Space) -> None:
         """InputError unless this machine has the program, and those that prepare and clean up."""
@@ -88,10 +109,13 @@ class Program:
 
     def command(self, point: Point) -> Command:
         """The command to run at a point."""
+        pulled = (levers.variables(name, point[name]) for name in self.levers)
+        environment = {k: v for variables in pulled for k, v in variables.items()}
+        environment |= {k: Text(v).fill(point) for k, v in self.environment.items()}
         return Command(
             words=self.template.fill(point),
             directory=self.directory,
-            environment={k: Text(v).fill(point) for k, v in self.environment.items()},
+            environment=environment,
             timeout=self.timeout,
             prepare=self.prepare.fill(point) if self.prepare else (),
             cleanup=self.cleanup.fill(point) if self.cleanup else (),
@@ -99,7 +123,7 @@ class Program:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the command's text, as JSON holds it."""
+        """All but the command's text, as JSON holds it; levers only where it has some."""
         return {
             "shell": self.template.shell,
             "prepare": self.prepare.text if self.prepare else "",
@@ -108,6 +132,7 @@ class Program:
             "directory": str(self.directory) if self.directory else None,
             "environment": dict(self.environment),
             "timeout": self.timeout,
+            **({"levers": list(self.levers)} if self.levers else {}),
         }
 
 
@@ -169,8 +194,10 @@ def timed(study: Study) -> set[str]:
 
 def _check_same(study: Study, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """What changes the meaning of the times must stay as soon as there are any."""
+    now = {"levers": [], **now}
+    before = {**now, "levers": [], **before} if before else now
     for setting in _MUST_STAY:
-        if before.get(setting, now[setting]) != now[setting] and name in timed(study):
+        if before[setting] != now[setting] and name in timed(study):
             where = f"{study.path}, {label(name)}, {setting}"
             raise StudyError(where, _words(now[setting]), f"as before: {_words(before[setting])}")
 
@@ -178,4 +205,6 @@ def _check_same(study: Study, name: str, before: Mapping[str, Any], now: Mapping
 def _words(setting: object) -> str:
     if isinstance(setting, Mapping):
         setting = ", ".join(f"{name}={value}" for name, value in setting.items())
+    if isinstance(setting, list):
+        setting = ", ".join(setting)
     return str(setting) or "none"

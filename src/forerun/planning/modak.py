@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forerun._documents import read_json, size, validated
+from forerun.compilers import Framework
 from forerun.errors import InputError
-from forerun.planning.request import Framework, Request
+from forerun.planning.request import Request
 
 # What each table may hold. A star stands for fields with free content.
 _DATA: dict[str, Any] = {

@@ -10,14 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from forerun import quantities
+from forerun import levers, quantities
+from forerun.compilers import variants
 from forerun.errors import InputError
 from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
 from forerun.modelling.teaching import as_table, ratio_deviation
 from forerun.planning.candidates import Candidate, Roles, baseline, candidates
-from forerun.planning.compilers import variants
 from forerun.planning.estimates import (
     SURE,
     Estimate,
@@ -115,13 +115,14 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
     known_variants = variants(request.application.framework)
     names = list(request.application.commands) or [one.name for one in known_variants]
     given = [Factor.parse(f"{name}={v}") for name, v in {**request.free, **request.fixed}.items()]
-    if len(names) > 1:
+    is_named = not request.application.commands and any(one.role == "compiler" for one in given)
+    if len(names) > 1 and not is_named:
         given.append(Factor(VARIANT, "categorical", values=tuple(names)))
     seen = pd.DataFrame({VARIANT: names})
     every = candidates(request, infrastructure, Space(given), seen, measured=False)
     possible, refused = _possible(request, every)
     wish = request.wishes.compiler
-    order = sorted(possible, key=lambda one: str(one.point.get(VARIANT, "")) != wish)
+    order = sorted(possible, key=lambda one: not _is(one, wish))
     considered = tuple(
         Considered(one, reason="not measured" + (", as wished" if _is(one, wish) else ""))
         for one in order
@@ -131,7 +132,7 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
 
 
 def _is(one: Candidate, wish: str | None) -> bool:
-    return wish is not None and one.point.get(VARIANT) == wish
+    return wish is not None and wish in (one.point.get(VARIANT), one.point.get("compiler"))
 
 
 def _possible(request: Request, every: Sequence[Candidate]) -> tuple[list[Candidate], Counter[str]]:
@@ -236,14 +237,15 @@ def _may_be_equal(models: Models, one: Considered, other: Considered) -> bool:
 
 
 def _plainness(models: Models, one: Candidate) -> tuple[float, ...]:
-    """What a person would try first sorts first: few nodes, few workers, nothing compiled."""
+    """What a person would try first sorts first: few nodes and workers, nothing compiled or set."""
     roles = Roles(models.space)
     variant = 0.0
     if VARIANT in one.point:
         names = [str(level) for level in models.space[VARIANT].values]
         variant = float(str(one.point[VARIANT]) != baseline(names))
+    pulled = float(sum(not levers.is_plain(name, value) for name, value in one.point.items()))
     counts = (float(roles.count(one.point, role)) for role in ("workers", "threads"))
-    return (float(one.nodes), float(one.staged), variant, *counts)
+    return (float(one.nodes), float(one.staged), variant, pulled, *counts)
 
 
 def _with_front(scored: Sequence[Considered]) -> list[Considered]:

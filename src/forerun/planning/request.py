@@ -38,10 +38,10 @@ from forerun._documents import (
     read_yaml,
     validated,
 )
+from forerun.compilers import Framework
 from forerun.errors import FactorError, InputError
 from forerun.factors import Factor, Value
 
-Framework = Literal["pytorch", "tensorflow", "mxnet", "jax", "mpi", "other"]
 Goal = Literal["time", "cost", "energy"]
 GOALS: tuple[Goal, ...] = ("time", "cost", "energy")
 

@@ -5,20 +5,25 @@ frees, by the adaptive design, in an interleaved order, on this machine. What wo
 every run, such as the number of epochs, is given its values for trials by the request:
 
     trial: { epochs: "1,2" }
+
+A factor that no command has a hole for may be a lever, such as threads or allocator.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from forerun.compilers import variants
 from forerun.errors import InputError
 from forerun.factors import VARIANT, Factor, Space
 from forerun.measuring import attempts
 from forerun.measuring.asking import Asked
-from forerun.measuring.holes import Template
+from forerun.measuring.holes import Template, check_holes
 from forerun.measuring.settings import Settings
 from forerun.planning.request import Request
 from forerun.study import Study
+
+COMPILER = "compiler"  # the lever whose values depend on the framework
 
 
 def trial_of(request: Request, path: Path, seconds: float) -> Asked:
@@ -27,17 +32,33 @@ def trial_of(request: Request, path: Path, seconds: float) -> Asked:
     commands = request.application.named
     holes = dict.fromkeys(hole for text in commands.values() for hole in Template.parse(text).holes)
     given = {**request.free, **request.fixed, **request.trial}
-    factors = []
     for name in holes:
         if name not in given:
             raise InputError(f"the hole {{{name}}}", "no values", "fixed, free or trial values")
-        factors.append(Factor.parse(f"{name}={given[name]}"))
-    for name in given:
-        if name not in holes and name != VARIANT:
-            raise InputError(f"factor {name}", "no hole", f"{{{name}}} in a command")
+    if COMPILER in given and COMPILER not in holes:
+        _check_compilers(request, Factor.parse(f"{COMPILER}={given[COMPILER]}"))
+    names = dict.fromkeys([*holes, *(name for name in given if name != VARIANT)])
+    factors = [Factor.parse(f"{name}={given[name]}") for name in names]
+    for text in commands.values():
+        check_holes([Template.parse(text)], Space(factors))
     if not any(len(factor.values) > 1 for factor in factors) and len(commands) < 2:
         raise InputError(request.name, "one configuration", "a free factor, or several commands")
     spent = attempts.spent(Study.open(study).runs()) if study.exists() else 0.0
     directory = Path(request.application.directory or path.parent)
     settings = Settings(budget=spent + seconds, directory=directory)
     return Asked(study, Space(factors), commands, settings)
+
+
+def _check_compilers(request: Request, compiler: Factor) -> None:
+    """InputError for one that is none of the framework's, or that only the application can use."""
+    framework = request.application.framework
+    known = {one.name: one for one in variants(framework)}
+    if len(known) == 1:  # nothing is known of the framework
+        return
+    for value in map(str, compiler.values):
+        if value not in known:
+            expected = f"one of {', '.join(known)}, those of {framework}"
+            raise InputError(f"factor {COMPILER}", value, expected)
+        if known[value].needs:
+            expected = f"commands, one of which has it: it needs {known[value].needs}"
+            raise InputError(f"factor {COMPILER}", value, expected)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from forerun.planning.request import Framework
+Framework = Literal["pytorch", "tensorflow", "mxnet", "jax", "mpi", "other"]
 
 PLAIN = "plain"
 
@@ -34,17 +35,23 @@ def register(variant: Variant) -> None:
 
 def variants(framework: Framework) -> list[Variant]:
     """The variants of a framework, the plain one first."""
-    found = [one for (of, _), one in _VARIANTS.items() if of == framework]
-    return sorted(found, key=lambda one: one.name != PLAIN) or [Variant(PLAIN, framework)]
+    found = [one for one in every() if one.framework == framework]
+    return found or [Variant(PLAIN, framework)]
 
 
+def every() -> list[Variant]:
+    """The variants of all frameworks, the plain ones first."""
+    return sorted(_VARIANTS.values(), key=lambda one: one.name != PLAIN)
+
+
+# All variants of a framework set the same variables: what a shell has set must not tell.
 for _variant in (
     Variant(PLAIN, "pytorch"),
     Variant("inductor", "pytorch", needs="torch.compile(model) in the application"),
-    Variant(PLAIN, "tensorflow"),
+    Variant(PLAIN, "tensorflow", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=0"}),
     Variant("xla", "tensorflow", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}),
     Variant(PLAIN, "jax", {"JAX_DISABLE_JIT": "1"}),
-    Variant("xla", "jax"),
+    Variant("xla", "jax", {"JAX_DISABLE_JIT": "0"}),
     Variant(PLAIN, "mxnet"),
     Variant("hybridised", "mxnet", needs="network.hybridize() in the application"),
 ):
