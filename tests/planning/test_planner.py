@@ -110,6 +110,12 @@ def test_what_cannot_be_had_is_counted_with_its_reason(study: Study) -> None:
     assert chosen(found)["workers"] == 4
 
 
+def test_a_job_that_may_take_longer_than_the_partition_allows(study: Study) -> None:
+    limited = {**CLUSTER["partitions"]["cpu"], "limits": {"walltime": "2h"}}
+    with pytest.raises(InputError, match="a job of 3 h, longer than the 2 h of cpu"):
+        planned(study, {**CLUSTER, "partitions": {"cpu": limited}}, job={"walltime": "3h"})
+
+
 def test_a_deadline_that_a_dearer_one_meets(study: Study) -> None:
     slowest = truth(64, 1, 10000, "eager")
     found = planned(study, objective={"cost": 1.0}, constraints={"deadline": slowest / 4})
@@ -135,6 +141,10 @@ def test_a_deadline_that_a_dearer_one_meets(study: Study) -> None:
         ({"free": {"batch": "1..60000:1"}, "fixed": {}}, "candidates, expected at most 200000"),
         ({"measured_on": "gpu"}, "partition: found gpu"),
         ({"wishes": {"accelerator": "nvidia"}}, "no accelerators in cpu"),
+        ({"job": {"queue": "gpu"}}, "queue of request: found gpu, expected one of cpu"),
+        ({"job": {"cores": 6}}, "6 cores a node, more than the 4 of cpu"),
+        ({"job": {"processes": 3, "cores_per_process": 2}}, "6 cores a node, more than the 4 of"),
+        ({"job": {"memory": "20 GiB"}}, "20 GiB of memory a node, more than the 16 GiB of cpu"),
         ({"data": {"size": "1 GB", "at": "tape"}}, None),
     ],
 )
