@@ -21,6 +21,7 @@ from forerun.infrastructure import Infrastructure, Partition
 from forerun.planning.request import Data, Job, Request
 
 MOST = 200_000  # candidates of one plan
+CACHE = "cache"  # where the study's runs found their data if they read it from no storage
 _DEVICES = ("gpu", "accelerator", "device", "tpu")
 
 
@@ -154,9 +155,11 @@ def storages(
     if request.data is None or not infrastructure.storage:
         return [("", False)]
     at = source(request.data, infrastructure)
-    if at not in infrastructure.storage:
-        listed = ", ".join(infrastructure.storage)
-        raise InputError("data.at", at, f"a storage of {infrastructure.name}: {listed}")
+    measured_at = request.data.measured_at or at
+    for where, name in (("at", at), ("measured_at", measured_at)):
+        if name not in infrastructure.storage and (where, name) != ("measured_at", CACHE):
+            listed = ", ".join(infrastructure.storage)
+            raise InputError(f"data.{where}", name, f"a storage of {infrastructure.name}: {listed}")
     reached = infrastructure.reach(partition)
     return [(name, name != at) for name in sorted(reached, key=lambda name: name != at)]
 
