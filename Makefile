@@ -14,7 +14,7 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive timing data docs clean
+.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive timing staging data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -53,6 +53,9 @@ scaling: setup  ## print what runs on up to 4 hosts say of 8, with figures for d
 adaptive: setup  ## replay measuring by several designs on the measured runs
 	$(BIN)/python benchmarks/adaptive.py benchmarks/measured/lenet-*.csv --cache .adaptive.json
 
+staging: setup  ## stage data from a disk that is made slow, as root, and compare with what plans say
+	$(BIN)/python benchmarks/staging.py
+
 timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py
 
@@ -61,7 +64,7 @@ data:
 
 # What the system tests need of the machine. Where it cannot be installed, its tests say so and are skipped.
 programs:
-	@missing=""; for pair in chromium:chromium hyperfine:hyperfine ip:iproute2 npm:npm; do \
+	@missing=""; for pair in chromium:chromium hyperfine:hyperfine ip:iproute2 munged:munge npm:npm slurmctld:slurm-wlm; do \
 		command -v $${pair%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if test -n "$$missing" && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \

@@ -67,6 +67,9 @@ def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
         ("gpu:4", (4, "", "nvidia")),
         ("gpu", (1, "", "nvidia")),
         ("nic:2,gpu:mi250:4", (4, "mi250", "amd")),
+        ("gpu:1g.5gb:7(S:0)", (7, "1g.5gb", "nvidia")),
+        ("gpu:4(S:0-1),gpumem:80", (4, "", "nvidia")),
+        ("gpumem:80", None),
         ("(null)", None),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from forerun.errors import InputError
 from forerun.factors import Factor, Point, Space
 from forerun.infrastructure import Infrastructure
+from forerun.planning.estimates import Estimate
 from forerun.planning.planner import Plan, plan
 from forerun.planning.request import Request
 from forerun.study import Run, Study
@@ -110,6 +111,12 @@ def test_what_cannot_be_had_is_counted_with_its_reason(study: Study) -> None:
     assert chosen(found)["workers"] == 4
 
 
+def test_a_job_that_may_take_longer_than_the_partition_allows(study: Study) -> None:
+    limited = {**CLUSTER["partitions"]["cpu"], "limits": {"walltime": "2h"}}
+    with pytest.raises(InputError, match="a job of 3 h, longer than the 2 h of cpu"):
+        planned(study, {**CLUSTER, "partitions": {"cpu": limited}}, job={"walltime": "3h"})
+
+
 def test_a_deadline_that_a_dearer_one_meets(study: Study) -> None:
     slowest = truth(64, 1, 10000, "eager")
     found = planned(study, objective={"cost": 1.0}, constraints={"deadline": slowest / 4})
@@ -135,6 +142,10 @@ def test_a_deadline_that_a_dearer_one_meets(study: Study) -> None:
         ({"free": {"batch": "1..60000:1"}, "fixed": {}}, "candidates, expected at most 200000"),
         ({"measured_on": "gpu"}, "partition: found gpu"),
         ({"wishes": {"accelerator": "nvidia"}}, "no accelerators in cpu"),
+        ({"job": {"queue": "gpu"}}, "queue of request: found gpu, expected one of cpu"),
+        ({"job": {"cores": 6}}, "6 cores a node, more than the 4 of cpu"),
+        ({"job": {"processes": 3, "cores_per_process": 2}}, "6 cores a node, more than the 4 of"),
+        ({"job": {"memory": "20 GiB"}}, "20 GiB of memory a node, more than the 16 GiB of cpu"),
         ({"data": {"size": "1 GB", "at": "tape"}}, None),
     ],
 )
@@ -152,21 +163,65 @@ def test_what_cannot_be_planned_is_told_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_data_on_a_slow_disk_is_staged(study: Study) -> None:
-    stores = {
-        "home": {"bandwidth": "10 MB/s"},
-        "scratch": {"bandwidth": "1 GB/s", "local": True},
-    }
-    found = planned(
-        study, {**CLUSTER, "storage": stores}, data={"size": "1 GB", "at": "home", "passes": 10}
-    )
-    assert chosen(found)["data on"] == "scratch, staged"
-    one = next(c for c in found.considered if c.candidate.storage == "home")
+STORES = {"home": {"bandwidth": "10 MB/s"}, "scratch": {"bandwidth": "1 GB/s", "local": True}}
+
+
+def stored(study: Study, **data: Any) -> Plan:
+    """A plan for data on the slow one of two storages, with eight workers on two nodes."""
+    given = {"size": "1 GB", "at": "home", "passes": 10, **data}
+    free = {"fixed": {"batch": "64", "steps": "10000", "workers": "8", "variant": "eager"}}
+    return planned(study, {**CLUSTER, "storage": STORES}, data=given, **free)
+
+
+def on(found: Plan, storage: str) -> Estimate:
+    one = next(c for c in found.considered if c.candidate.storage == storage)
     assert one.estimate is not None
-    assert one.estimate.parts["run"] + one.estimate.parts["reading data"] == pytest.approx(
-        10e9 / one.candidate.nodes / 10e6
-    )
-    assert "data on home instead of scratch, staged" in one.reason
+    return one.estimate
+
+
+def test_data_on_a_slow_disk_is_staged(study: Study) -> None:
+    found = stored(study, measured_at="scratch", overlap=True)
+    assert chosen(found)["data on"] == "scratch, staged"
+    home, scratch = on(found, "home"), on(found, "scratch")
+    assert home.seconds == pytest.approx(10e9 / 2 / 10e6)  # each node reads its half
+    assert home.parts["run"] + home.parts["reading data"] == pytest.approx(home.seconds)
+    assert scratch.parts["staging"] == pytest.approx(1e9 / 10e6)
+    assert "data on home instead of scratch, staged" in found.considered[1].reason
+    assert stored(
+        study, measured_at="scratch", overlap=True, passes=1
+    ).chosen.candidate.storage == ("home")
+
+
+def test_reading_that_nothing_hides_is_added(study: Study) -> None:
+    found = stored(study, measured_at="scratch", overlap=False)
+    run, fast = on(found, "scratch").parts["run"], 10e9 / 2 / 1e9
+    assert on(found, "home").seconds == pytest.approx(run - fast + 10e9 / 2 / 10e6)
+
+
+def test_reading_is_taken_out_of_runs_that_were_measured_on_the_slow_disk(study: Study) -> None:
+    found = stored(study, overlap=False, size="0.3 GB")
+    home, scratch = on(found, "home"), on(found, "scratch")
+    assert home.seconds == pytest.approx(truth(64, 8, 10000, "eager"), rel=0.05)
+    slow, fast = 3e9 / 2 / 10e6, 3e9 / 2 / 1e9
+    assert scratch.parts["run"] == pytest.approx(home.seconds - slow + fast)
+
+
+def test_where_nobody_says_whether_reading_is_hidden_the_interval_holds_both(study: Study) -> None:
+    ways = [on(stored(study, measured_at="scratch", overlap=way), "home") for way in (True, False)]
+    neither = on(stored(study, measured_at="scratch"), "home")
+    assert neither.seconds == pytest.approx(sum(way.seconds for way in ways) / 2)
+    assert neither.low <= ways[0].low
+    assert neither.high >= ways[1].high
+
+
+def test_runs_that_were_too_quick_for_their_disk(study: Study) -> None:
+    found = stored(study, overlap=False)
+    run = truth(64, 8, 10000, "eager")
+    assert on(found, "home").seconds == pytest.approx(run + 10e9 / 2 / 10e6, rel=0.05)
+    assert "too quick to have read their data from home" in on(found, "scratch").cautions[0]
+    with pytest.raises(InputError, match=r"data\.measured_at: found tape, expected a storage"):
+        stored(study, measured_at="tape")
+    assert on(stored(study, measured_at="cache", overlap=False), "home").cautions == ()
 
 
 def test_a_larger_batch_costs_samples(study: Study) -> None:

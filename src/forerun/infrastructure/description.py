@@ -28,6 +28,13 @@ def _named(name: str) -> str:
     return name
 
 
+def _featured(name: str) -> str:
+    """A name, or several that a site has joined: CPU_GEN:SKX."""
+    if not all(map(_NAME.fullmatch, re.split("[:=/]", name))):
+        raise ValueError("a name of letters, digits, and . _ + - : = /")
+    return name
+
+
 def _plain(text: str) -> str:
     if not text.isprintable():
         raise ValueError("a text of one line, without control characters")
@@ -44,6 +51,7 @@ def _known(name: str) -> str:
 
 Name = Annotated[str, AfterValidator(_named)]
 Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Features = Annotated[tuple[Annotated[str, AfterValidator(_featured)], ...], Field(strict=False)]
 Text = Annotated[str, AfterValidator(_plain)]
 Microarchitecture = Annotated[str, AfterValidator(_known)]
 # In a file that we write, with the unit that fits.
@@ -148,7 +156,7 @@ class Partition(Table):
     power: Power | None = None
     limits: Limits = Limits()
     queue: Name | None = None  # the scheduler's name for it, where that is another
-    features: Names = ()  # by which the scheduler knows the nodes
+    features: Features = ()  # by which the scheduler knows the nodes
     storage: Names | None = None  # what it can reach; None: all
     wait: Duration | None = None  # usual, until a job starts
     default: bool = False

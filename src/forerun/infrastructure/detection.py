@@ -36,7 +36,9 @@ _CONTAINERS: Mapping[Container, str] = {
     "podman": "podman info",
 }
 _UNLIMITED = ("UNLIMITED", "INFINITE", "NONE", "")
-_GRES = re.compile(r"gpu(?::([A-Za-z][^:,(]*))?(?::(\d+))?")
+# A model may begin with a digit, as parts of a GPU do (1g.5gb), but a number alone is a count.
+_GRES = re.compile(r"(?:^|,)gpu(?![^:,(])(?::([^:,(]*[^\d:,(][^:,(]*))?(?::(\d+))?")
+_ANSWER = "an answer"
 
 
 def detect() -> Infrastructure:
@@ -131,7 +133,10 @@ def _answers(command: str) -> bool:
 
 def slurm() -> Infrastructure:
     """The partitions of the cluster that this machine belongs to."""
-    config = _fields(_said(["scontrol", "show", "config"]).replace("\n", " \n "))
+    asked = _said(
+        ["scontrol", "show", "config"], f"{_ANSWER}; --local describes this machine alone"
+    )
+    config = _fields(asked.replace("\n", " \n "))
     partitions = _said(["scontrol", "show", "partition", "--oneliner"])
     nodes = _said(["scontrol", "show", "node", "--oneliner"])
     described = slurm_partitions(partitions, nodes)
@@ -233,15 +238,15 @@ def _fields(line: str) -> dict[str, str]:
     }
 
 
-def _said(words: list[str], check: bool = True) -> str:
+def _said(words: list[str], expected: str = _ANSWER, check: bool = True) -> str:
     """What a program of this machine prints; InputError where it fails."""
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=ASK, errors="replace", check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(" ".join(words), error, "an answer") from None
+        raise InputError(" ".join(words), error, expected) from None
     if done.returncode and check:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise InputError(" ".join(words), last, "an answer")
+        raise InputError(" ".join(words), last, expected)
     return done.stdout

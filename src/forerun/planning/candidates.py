@@ -14,12 +14,14 @@ from itertools import product
 
 import pandas as pd
 
+from forerun import quantities
 from forerun.errors import InputError
 from forerun.factors import Factor, Point, Role, Space, Value
 from forerun.infrastructure import Infrastructure, Partition
-from forerun.planning.request import Data, Request
+from forerun.planning.request import Data, Job, Request
 
 MOST = 200_000  # candidates of one plan
+CACHE = "cache"  # where the study's runs found their data if they read it from no storage
 _DEVICES = ("gpu", "accelerator", "device", "tpu")
 
 
@@ -117,9 +119,16 @@ def allowed_partitions(request: Request, infrastructure: Infrastructure) -> dict
         )
     if not infrastructure.partitions:
         raise InputError(f"{infrastructure.name}", "boards alone", "partitions to train on")
+    found, queue = dict(infrastructure.partitions), request.job.queue
     if target.partition is not None:
-        return {target.partition: infrastructure.partition(target.partition)}
-    return dict(infrastructure.partitions)
+        found = {target.partition: infrastructure.partition(target.partition)}
+    if queue is None:
+        return found
+    named = {name: part for name, part in found.items() if queue in (name, part.queue)}
+    if not named:
+        listed = ", ".join(dict.fromkeys(part.queue or name for name, part in found.items()))
+        raise InputError(f"queue of {request.name}", queue, f"one of {listed}")
+    return named
 
 
 def values_of(request: Request, factor: Factor, seen: pd.DataFrame) -> tuple[Value, ...]:
@@ -146,9 +155,11 @@ def storages(
     if request.data is None or not infrastructure.storage:
         return [("", False)]
     at = source(request.data, infrastructure)
-    if at not in infrastructure.storage:
-        listed = ", ".join(infrastructure.storage)
-        raise InputError("data.at", at, f"a storage of {infrastructure.name}: {listed}")
+    measured_at = request.data.measured_at or at
+    for where, name in (("at", at), ("measured_at", measured_at)):
+        if name not in infrastructure.storage and (where, name) != ("measured_at", CACHE):
+            listed = ", ".join(infrastructure.storage)
+            raise InputError(f"data.{where}", name, f"a storage of {infrastructure.name}: {listed}")
     reached = infrastructure.reach(partition)
     return [(name, name != at) for name in sorted(reached, key=lambda name: name != at)]
 
@@ -161,13 +172,30 @@ def source(data: Data, infrastructure: Infrastructure) -> str:
 def unfitting(request: Request, name: str, partition: Partition) -> str:
     """Why a partition is not what the request asks for; empty where it is."""
     job, wanted = request.job, request.wishes.processor
-    if job.queue is not None and job.queue not in (name, partition.queue):
-        return f"{name} is not the queue {job.queue}"
     missing = [feature for feature in job.features if feature not in partition.features]
     if missing:
         return f"the nodes of {name} lack the feature {missing[0]}"
     if wanted is not None and wanted != partition.processors.family:
         return f"the processors of {name} are {partition.processors.family}, not {wanted}"
+    return _too_small(job, name, partition)
+
+
+def _too_small(job: Job, name: str, partition: Partition) -> str:
+    """What the job asks of each node that those of a partition do not have, or may not give."""
+    processors, devices = partition.processors, partition.accelerators
+    processes = max(job.cores or 0, job.processes * (job.cores_per_process or 1))
+    threads = processors.count * processors.threads
+    if processes > threads:
+        return f"{processes} cores a node, more than the {threads} of {name}"
+    if job.accelerators and devices and job.accelerators > devices.count:
+        return f"{job.accelerators} accelerators a node, more than the {devices.count} of {name}"
+    if job.memory is not None and job.memory > partition.memory:
+        need, have = (quantities.amount(x, "bytes") for x in (job.memory, partition.memory))
+        return f"{need} of memory a node, more than the {have} of {name}"
+    limit = partition.limits.walltime
+    if job.walltime is not None and limit is not None and job.walltime > limit:
+        long, most = map(quantities.seconds, (job.walltime, limit))
+        return f"a job of {long}, longer than the {most} of {name}"
     return ""
 
 

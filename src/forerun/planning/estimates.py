@@ -1,10 +1,10 @@
 """What each candidate would take: time to the result, what it is made of, money, energy, memory.
 
-    time = wait + start-up + staging + max(steps * step, passes * data / bandwidth)
+    time = wait + start-up + staging + steps * step, with the data read from where it lies
 
 The step (or the whole run, where the study times that) is what the study's model says, with its
-interval; the data's share is arithmetic: an epoch is never shorter than its data over the storage's
-bandwidth.
+interval; reading is arithmetic, see `reading.py`: the measured runs have read their data from one
+storage, and a candidate may read it from another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from forerun.modelling.columns import Array
 from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.teaching import as_table, ratio_deviation
 from forerun.planning.candidates import Candidate, Roles, source, uses_devices
-from forerun.planning.request import Request
+from forerun.planning.reading import Reading
+from forerun.planning.request import Data, Request
 
 COVERAGE = 0.9
 SURE = 1.645  # deviations of such an interval
@@ -38,7 +39,7 @@ class Estimate:
     seconds: float  # until the result is there
     low: float  # 90 % interval of it
     high: float
-    parts: dict[str, float]  # what it is made of: wait, start-up, staging, run; data where it rules
+    parts: dict[str, float]  # wait, start-up, staging, run, reading that runs had not
     cost: float | None = None  # in the infrastructure's currency; None where no price is known
     joules: float | None = None
     memory: float | None = None  # bytes of a worker, as the study's runs had it
@@ -135,23 +136,24 @@ class Estimator:
             "staging": self._staging(candidate),
         }
         before = sum(parts.values())
-        data = self._data(candidate)
         run = repeats * self._seconds(candidate.point)
-        parts["run"] = run
-        if data > run:
-            parts["reading data"] = data - run  # besides what it hides behind
+        reading = self._reading(candidate, run)
+        parts["run"] = min(run, reading.likely(run))
+        if reading.likely(run) > run:
+            parts["reading data"] = reading.likely(run) - run  # besides what the runs have in them
         low, high = (repeats * float(side[place]) for side in (found.low, found.high))
-        seconds = before + max(run, data)
+        seconds = before + reading.likely(run)
         memory = None if found.memory is None else float(found.memory[place])
         return Estimate(
             seconds=seconds,
-            low=before + max(low, data),
-            high=before + max(high, data),
+            low=before + reading.bounds(low)[0],
+            high=before + reading.bounds(high)[1],
             parts=parts,
             cost=self._cost(candidate, seconds - parts["wait"]),
             joules=self._joules(candidate, seconds - parts["wait"]),
             memory=memory,
             efficiency=self.efficiency(candidate.point),
+            cautions=reading.cautions(run),
         )
 
     def repeats(self, point: Point) -> float:
@@ -184,12 +186,22 @@ class Estimator:
         nodes = candidate.nodes if target.local else 1  # each node has its own copy, or one for all
         return data.size / min(origin.rate(nodes), target.rate(nodes))
 
-    def _data(self, candidate: Candidate) -> float:
-        """Seconds that reading the data takes at least; each node reads its share."""
+    def _reading(self, candidate: Candidate, run: float) -> Reading:
+        """What reading the data takes of a run, here and where it was measured."""
         data = self._request.data
         if data is None or not candidate.storage:
-            return 0.0
-        rate = self._infrastructure.storage[candidate.storage].rate(candidate.nodes)
+            return Reading()
+        here = self._read(data, candidate, candidate.storage)
+        if self._roles["storage"] is not None:
+            return Reading(here, here, data.overlap)  # the runs were measured on each storage
+        at = data.measured_at or source(data, self._infrastructure)
+        known = at in self._infrastructure.storage  # else it is no storage but a cache
+        there = self._read(data, candidate, at) if known else 0.0
+        return Reading.of(here, there, data.overlap, run, at)
+
+    def _read(self, data: Data, candidate: Candidate, storage: str) -> float:
+        """Seconds that reading all of it takes at least; each node reads its share."""
+        rate = self._infrastructure.storage[storage].rate(candidate.nodes)
         return data.passes * data.size / candidate.nodes / rate
 
     def _devices(self, candidate: Candidate) -> int:

@@ -100,10 +100,9 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     if not fine:
         raise InputError(f"request {request.name}", *_unmet(infrastructure, judged))
     ranked = _ranked(request, models, fine)
-    first = replace(
-        ranked[0],
-        estimate=replace(known(ranked[0]), cautions=cautions(models, ranked[0].candidate)),
-    )
+    best = known(ranked[0])
+    warned = (*best.cautions, *cautions(models, ranked[0].candidate))
+    first = replace(ranked[0], estimate=replace(best, cautions=warned))
     told = with_reasons(request, infrastructure, [first, *ranked[1:]])
     return Plan(
         request, infrastructure, tuple(told), dict(refused), tuple(request.notes), len(seen)

@@ -7,7 +7,7 @@
         compiled: python train.py --compile --batch {batch} --workers {workers} --epochs {epochs}
       framework: pytorch
     study: lenet.db
-    data: { size: 12 GB, at: home }
+    data: { size: 12 GB, at: home, passes: 90, overlap: true }
     fixed: { epochs: 90, batch: 64 }
     free: { workers: 1..8 }
     objective: time                     # or cost, energy, or { time: 0.7, cost: 0.3 }
@@ -105,6 +105,8 @@ class Data(Table):
     size: Size
     at: Text = ""  # a storage of the infrastructure; the first where it is not said
     passes: Positive = 1.0  # how often all of it is read in one run: epochs
+    measured_at: Text = ""  # the storage that the study's runs read it from; as `at` if not said
+    overlap: bool | None = None  # whether it is read while computing, or before; None: not known
 
 
 class Constraints(Table):
