@@ -95,3 +95,17 @@ def test_what_is_wrong_is_told_in_one_line(
     assert done.code == 2
     assert told in done.err
     assert len([line for line in done.err.splitlines() if "error" in line]) == 1
+
+
+def test_a_figure_is_drawn(forerun: Forerun, folder: Path) -> None:
+    base = ("plan", "request.yaml", "--on", "cluster.yaml", "--plot")
+    for name, start in (("p.html", b"<!doctype html"), ("p.png", b"\x89PNG"), ("p.svg", b"<?xml")):
+        done = forerun(*base, name)
+        assert done.code == 0
+        assert f"{name}: time against what it takes" in done.err
+        assert (folder / name).read_bytes().startswith(start)
+    assert "cost (USD)" in (folder / "p.html").read_text()
+    assert "expected a name that ends in .html, .png, .svg, .pdf" in forerun(*base, "p.gif").err
+    assert forerun(*base, "toy.db").code == 2
+    (folder / "request.yaml").write_text(REQUEST.replace("study: toy.db\n", ""))
+    assert "nothing that was measured" in forerun(*base, "p.png").err

@@ -54,6 +54,14 @@ def plan(
             "-o", "--output", metavar="FILE", help="Write the plan there.", show_default=False
         ),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw time against cost there: .html, .png, .svg or .pdf.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Choose the best configuration for a request, and say why every other one lost."""
@@ -71,6 +79,8 @@ def plan(
         asked = asked.model_copy(update={"study": _tried(asked, request, trial)})
     elif asked.study is None and (tried := request.with_suffix(".db")).exists():
         asked = asked.model_copy(update={"study": tried})  # by an earlier --trial
+    if plot is not None:
+        _check_plot(plot, asked)  # at once, not after the fit
     if asked.study is None:
         found = unmeasured(asked, infrastructure)
     else:
@@ -78,6 +88,8 @@ def plan(
             found = find(asked, infrastructure, study)
     if output is not None:
         _write(found, output)
+    if plot is not None:
+        _draw(found, plot)
     if json:
         print_json(found.to_dict())
     elif explain is not None:
@@ -111,6 +123,22 @@ def _write(found: Plan, path: Path) -> None:
 
     write(path, (json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n").encode())
     note(f"{path}: the plan")
+
+
+def _check_plot(path: Path, asked: Request) -> None:
+    from forerun.plots.document import check
+
+    if asked.study is None:
+        raise InputError("--plot", "nothing that was measured", "a study, or --trial SECONDS")
+    check(path, asked.study)
+
+
+def _draw(found: Plan, path: Path) -> None:
+    from forerun.plots.document import write_front
+    from forerun.plots.front import front
+
+    write_front(front(found), f"{found.request.name} on {found.infrastructure.name}", path)
+    note(f"{path}: time against what it takes, for each candidate")
 
 
 def _print(found: Plan, rows: int) -> None:
