@@ -109,3 +109,23 @@ def test_a_figure_is_drawn(forerun: Forerun, folder: Path) -> None:
     assert forerun(*base, "toy.db").code == 2
     (folder / "request.yaml").write_text(REQUEST.replace("study: toy.db\n", ""))
     assert "nothing that was measured" in forerun(*base, "p.png").err
+
+
+def test_it_says_after_how_many_steps_compiling_pays(forerun: Forerun, folder: Path) -> None:
+    space = Space([Factor.parse("epochs=1,2,3"), Factor.parse("variant=eager,compiled")])
+    with Study.create(folder / "steps.db", space) as study:
+        for point in space.grid():
+            start, each = (12.0, 3.0) if point["variant"] == "compiled" else (2.0, 4.0)
+            for wobble in (0.999, 1.001):
+                taken = wobble * (start + each * float(point["epochs"]))
+                study.add(Run(point, {"seconds": taken}))
+    changed = REQUEST.replace("toy.db", "steps.db").replace("batch: 64", "epochs: 100")
+    (folder / "request.yaml").write_text(changed.replace("{batch} {workers}", "{epochs}"))
+    told = "compiled pays after 1"
+    plan = ("plan", "request.yaml", "--on", "cluster.yaml")
+    for more in ((), ("--explain", "1")):
+        done = forerun(*plan, *more)
+        assert told in done.out
+        assert "less each epoch" in done.out
+    assert "pays after" not in forerun(*plan, "--explain", "2").out  # the plain one
+    assert forerun(*plan, "--json").document["pays"][0]["after"] in (10, 11)

@@ -163,6 +163,8 @@ def _print(found: Plan, rows: int) -> None:
     to.print(made)
     if len(found.considered) > rows:
         to.print(f"and {len(found.considered) - rows} more; --rows shows them", style="dim")
+    for beside in found.pays:
+        to.print(shown(beside.told), highlight=False)
     for reason, count in sorted(found.refused.items(), key=lambda pair: -pair[1])[:rows]:
         to.print(f"{counted(count, 'candidate')} left out: {shown(reason)}", highlight=False)
     _warn(found)
@@ -211,6 +213,8 @@ def _explain(found: Plan, number: int) -> None:
         made.add_row("parallel efficiency", percent(estimate.efficiency))
     to.print(made)
     to.print(shown(one.reason), highlight=False)
+    for beside in found.pays if number == 1 else filter(None, [one.pays]):
+        to.print(shown(beside.told), highlight=False)
     _warn(found)
 
 

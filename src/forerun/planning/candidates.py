@@ -20,6 +20,7 @@ from forerun.infrastructure import Infrastructure, Partition
 from forerun.planning.request import Data, Request
 
 MOST = 200_000  # candidates of one plan
+_PLAIN = ("plain", "eager", "baseline", "default", "none", "off")
 _DEVICES = ("gpu", "accelerator", "device", "tpu")
 
 
@@ -248,5 +249,5 @@ def _storage_problem(
 
 def baseline(names: Sequence[str]) -> str:
     """The plain variant: the one whose name says so, or the first."""
-    plain = [name for name in names if name.lower() in ("plain", "eager", "baseline", "default")]
+    plain = [name for name in names if name.lower() in _PLAIN]
     return plain[0] if plain else names[0]

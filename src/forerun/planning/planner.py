@@ -27,6 +27,7 @@ from forerun.planning.estimates import (
     cautions,
     predict,
 )
+from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.reasons import Considered, known, with_reasons
 from forerun.planning.request import GOALS, Goal, Request
 from forerun.study import Study
@@ -46,6 +47,7 @@ class Plan:
     refused: Mapping[str, int]  # why the others cannot be had, and how many of them
     notes: tuple[str, ...] = ()
     runs: int = 0  # of the study, that the model has learnt from
+    pays: tuple[Pays, ...] = ()  # after how many steps compiling does, all else as chosen
 
     @property
     def chosen(self) -> Considered:
@@ -70,6 +72,7 @@ class Plan:
             "front": front,
             "candidates": [_document(one) for one in self.considered[:KEPT]],
             "refused": dict(self.refused),
+            "pays": [one.to_dict() for one in self.pays],
             "notes": list(self.notes),
         }
 
@@ -105,8 +108,16 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         estimate=replace(known(ranked[0]), cautions=cautions(models, ranked[0].candidate)),
     )
     told = with_reasons(request, infrastructure, [first, *ranked[1:]])
+    others = beside(models, first.candidate.point)
+    compiled = pays(models, [*others, *(one.candidate.point for one in told[:KEPT])])
     return Plan(
-        request, infrastructure, tuple(told), dict(refused), tuple(request.notes), len(seen)
+        request,
+        infrastructure,
+        tuple(replace(one, pays=compiled.get(one.candidate.point)) for one in told),
+        dict(refused),
+        tuple(request.notes),
+        len(seen),
+        tuple(compiled[point] for point in others if point in compiled),
     )
 
 
@@ -278,6 +289,7 @@ def _document(one: Considered) -> dict[str, Any]:
         "efficiency": estimate.efficiency,
         "score": one.score,
         "reason": one.reason,
+        "pays": one.pays and one.pays.to_dict(),
         "cautions": list(estimate.cautions),
     }
 

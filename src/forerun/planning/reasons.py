@@ -11,6 +11,7 @@ from forerun.factors import Point, Value
 from forerun.infrastructure import Infrastructure
 from forerun.planning.candidates import Candidate
 from forerun.planning.estimates import Estimate
+from forerun.planning.pays import Pays
 from forerun.planning.request import Goal, Request
 
 
@@ -23,6 +24,7 @@ class Considered:
     score: float = math.inf
     reason: str = ""
     on_front: bool = False  # nothing else takes both less time and less money
+    pays: Pays | None = None  # beside the plain variant, where it is another
 
 
 def known(one: Considered) -> Estimate:
