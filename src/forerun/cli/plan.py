@@ -188,6 +188,8 @@ def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bo
 
 
 def _explain(found: Plan, number: int) -> None:
+    from forerun.planning.memory import NOTE
+
     if number > len(found.considered):
         raise InputError("--explain", number, f"a number from 1 to {len(found.considered)}")
     one = found.considered[number - 1]
@@ -208,7 +210,8 @@ def _explain(found: Plan, number: int) -> None:
     if estimate.joules is not None:
         made.add_row("energy", amount(estimate.joules, "joules"))
     if estimate.memory is not None:
-        made.add_row("memory of a worker, at most", amount(estimate.memory, "bytes"))
+        word = "estimated" if NOTE in found.notes else "at most"
+        made.add_row(f"memory of a worker, {word}", amount(estimate.memory, "bytes"))
     if estimate.efficiency is not None:
         made.add_row("parallel efficiency", percent(estimate.efficiency))
     to.print(made)

@@ -27,6 +27,7 @@ from forerun.planning.estimates import (
     cautions,
     predict,
 )
+from forerun.planning.memory import NOTE, room
 from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.reasons import Considered, known, with_reasons
 from forerun.planning.request import GOALS, Goal, Request
@@ -94,8 +95,9 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     for one in possible:
         estimate = estimator.estimate(one)
         feasible = bool(found.feasible[found.places[one.point]])
-        workers = roles.count(one.point, "workers")
-        why_not = _breaks(request, infrastructure, one, estimate, workers, feasible)
+        partition = infrastructure.partition(one.partition)
+        has = room(request, partition, roles, one.point, one.nodes, found.memory is not None)
+        why_not = _breaks(request, infrastructure, one, estimate, has, feasible)
         if why_not:
             refused[_kind(why_not)] += 1
         judged.append(Considered(one, estimate, reason=why_not))
@@ -115,7 +117,7 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         infrastructure,
         tuple(replace(one, pays=compiled.get(one.candidate.point)) for one in told),
         dict(refused),
-        tuple(request.notes),
+        (*request.notes, *([NOTE] if models.memory is None and request.network else [])),
         len(seen),
         tuple(compiled[point] for point in others if point in compiled),
     )
@@ -162,7 +164,7 @@ def _breaks(
     infrastructure: Infrastructure,
     one: Candidate,
     estimate: Estimate,
-    workers: int,
+    room: float,
     feasible: bool,
 ) -> str:
     """Which constraint or limit a candidate breaks; empty where it keeps them all."""
@@ -180,12 +182,9 @@ def _breaks(
     if wanted.budget is not None and estimate.cost is not None and estimate.cost > wanted.budget:
         currency = infrastructure.currency
         return f"budget: {estimate.cost:.2f} {currency}, more than {wanted.budget:.2f} {currency}"
-    if estimate.memory is not None:
-        each = -(-workers // one.nodes)  # on the fullest node
-        room = min(partition.memory / each, wanted.memory or math.inf)
-        if estimate.memory > room:
-            need, have = (quantities.amount(x, "bytes") for x in (estimate.memory, room))
-            return f"memory: a worker may need {need}, more than {have}"
+    if estimate.memory is not None and estimate.memory > room:
+        need, have = (quantities.amount(x, "bytes") for x in (estimate.memory, room))
+        return f"memory: a worker may need {need}, more than {have}"
     least = wanted.efficiency
     if least is not None and estimate.efficiency is not None and estimate.efficiency < least:
         return (
