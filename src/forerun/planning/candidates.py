@@ -15,8 +15,9 @@ from itertools import product
 import pandas as pd
 
 from forerun.errors import InputError
-from forerun.factors import Factor, Point, Role, Space, Value
+from forerun.factors import VARIANT, Factor, Point, Role, Space, Value
 from forerun.infrastructure import Infrastructure, Partition
+from forerun.planning.compilers import variants
 from forerun.planning.request import Data, Request
 
 MOST = 200_000  # candidates of one plan
@@ -90,6 +91,7 @@ def candidates(
         stores = storages(request, infrastructure, name)
         for point in points:
             nodes, why_not = needed(request, name, partition, point, roles)
+            why_not = uncompilable(request, partition, point, roles) or why_not
             for storage, staged in stores:
                 made = Candidate(point, name, nodes, storage, staged, unfit or why_not)
                 if not made.why_not:
@@ -204,6 +206,19 @@ def needed(
             f"{nodes} nodes, more than the {partition.most_nodes} that a job of {name} may have",
         )
     return nodes, ""
+
+
+def uncompilable(
+    request: Request, partition: Partition, point: Mapping[str, Value], roles: Roles
+) -> str:
+    """Why a point's compiler cannot do the task there; empty where it can, or nobody knows it."""
+    named = {point.get(VARIANT), point.get(roles["compiler"] or VARIANT)}
+    problems = (
+        one.why_not(request.task, partition.processors.family)
+        for one in variants(request.application.framework)
+        if one.name in named
+    )
+    return next(filter(None, problems), "")
 
 
 def measured_partitions(

@@ -194,7 +194,7 @@ class Job(Table):
 class Wishes(Table):
     """What the user would like: a candidate that has it goes before others that do as well."""
 
-    compiler: Literal["inductor", "xla", "glow", "hybridised"] | None = None
+    compiler: Literal["inductor", "openvino", "xla", "glow", "hybridised"] | None = None
     storage: Literal["common", "high", "ssd", "ultra_high"] | None = None
     image: Text = ""  # of a container
     processor: Literal["x86", "arm", "power"] | None = None
