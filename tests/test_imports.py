@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "measuring": BASE | {"modelling", "jobs"},
     "workloads": FACTORS,
     "splitting": BASE | {"modelling"},
-    "planning": MEASURING | {"describing"},
+    "planning": MEASURING | {"describing", "workloads"},
     "deploying": MEASURING | {"planning"},
     "plots": PLANNING | {"_outputs"},
     "report": DRAWING,

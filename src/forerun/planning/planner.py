@@ -31,6 +31,7 @@ from forerun.planning.memory import NOTE, room
 from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.reasons import Considered, known, with_reasons
 from forerun.planning.request import GOALS, Goal, Request
+from forerun.planning.versions import version_notes
 from forerun.study import Study
 
 KEPT = 1_000  # candidates of a plan that are written down
@@ -117,7 +118,7 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         infrastructure,
         tuple(replace(one, pays=compiled.get(one.candidate.point)) for one in told),
         dict(refused),
-        (*request.notes, *([NOTE] if models.memory is None and request.network else [])),
+        (*_notes(request), *([NOTE] if models.memory is None and request.network else [])),
         len(seen),
         tuple(compiled[point] for point in others if point in compiled),
     )
@@ -139,8 +140,12 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
         Considered(one, reason="not measured" + (", as wished" if _is(one, wish) else ""))
         for one in order
     )
-    notes = [*request.notes, "nothing was measured: no ranking; --trial SECONDS measures"]
+    notes = [*_notes(request), "nothing was measured: no ranking; --trial SECONDS measures"]
     return Plan(request, infrastructure, considered, dict(refused), tuple(notes))
+
+
+def _notes(request: Request) -> tuple[str, ...]:
+    return (*request.notes, *version_notes(request.application))
 
 
 def _is(one: Candidate, wish: str | None) -> bool:
