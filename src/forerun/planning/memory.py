@@ -20,7 +20,9 @@ from forerun.infrastructure import Partition
 from forerun.planning.candidates import Roles, uses_devices
 from forerun.planning.request import Framework, Network, Request
 
-COVERAGE = 0.9  # of the interval of what was measured whose upper end must fit
+# Of the interval of what was measured whose upper end must fit, a one-sided bound of 97 %: of the
+# candidates that it calls feasible under 2 % need more, by benchmarks/memory.py, in each framework.
+COVERAGE = 0.94
 NUMBER = 4  # bytes of a parameter
 KEPT = 2.0  # of the activations: each output, and its gradient
 MARGIN = 1.25
