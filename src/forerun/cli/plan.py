@@ -172,7 +172,7 @@ def _print(found: Plan, rows: int) -> None:
 
 def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bool) -> list[str]:
     estimate, setting = one.estimate, one.candidate.setting
-    mark = "chosen" if number == 1 else f"{number}{' *' if one.on_front else ''}"
+    mark = "chosen" if number == 1 and found.runs else f"{number}{' *' if one.on_front else ''}"
     values = [shown(setting.get(name, "")) for name in varied]
     if estimate is None:
         return [mark, *values, shown(one.reason)]

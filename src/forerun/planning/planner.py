@@ -111,6 +111,9 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         estimate=replace(known(ranked[0]), cautions=cautions(models, ranked[0].candidate)),
     )
     told = with_reasons(request, infrastructure, [first, *ranked[1:]])
+    if len(told) > 1 and told[1].score > first.score and _may_be_equal(models, first, told[1]):
+        unsure = f"{told[0].reason}; the model cannot tell it from the next"
+        told[0] = replace(told[0], reason=unsure)
     others = beside(models, first.candidate.point)
     compiled = pays(models, [*others, *(one.candidate.point for one in told[:KEPT])])
     return Plan(
