@@ -14,7 +14,7 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive timing staging data docs clean
+.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive memory timing staging data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -55,6 +55,9 @@ adaptive: setup  ## replay measuring by several designs on the measured runs
 
 staging: setup  ## stage data from a disk that is made slow, as root, and compare with what plans say
 	$(BIN)/python benchmarks/staging.py
+
+memory: setup  ## print how many candidates that plans call feasible would run out of memory
+	$(BIN)/python benchmarks/memory.py --runs benchmarks/measured --cache .memory.json
 
 timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py

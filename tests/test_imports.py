@@ -19,8 +19,8 @@ STUDY = FACTORS | {"_run", "_rows", "_store", "study"}
 BASE = STUDY | {"compilers", "levers", "infrastructure"}
 MODELLING = BASE | {"importing", "modelling"}
 MEASURING = MODELLING | {"jobs", "measuring", "splitting"}
-PLANNING = MEASURING | {"workloads", "planning", "deploying"}
-DRAWING = PLANNING | {"_outputs", "describing", "plots", "report"}
+PLANNING = MEASURING | {"describing", "workloads", "planning", "deploying"}
+DRAWING = PLANNING | {"_outputs", "plots", "report"}
 
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "measuring": BASE | {"modelling", "jobs"},
     "workloads": FACTORS,
     "splitting": BASE | {"modelling"},
-    "planning": MEASURING,
+    "planning": MEASURING | {"describing", "workloads"},
     "deploying": MEASURING | {"planning"},
     "plots": PLANNING | {"_outputs"},
     "report": DRAWING,

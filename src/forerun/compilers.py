@@ -23,6 +23,16 @@ class Variant:
     framework: Framework
     environment: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""  # of the application, in words: what no variable can do
+    tasks: tuple[str, ...] = ("training", "inference")
+    families: tuple[str, ...] = ()  # of processors that it compiles for; all where it says nothing
+
+    def why_not(self, task: str, family: str) -> str:
+        """Why it cannot do a task on processors of a family; empty where it can."""
+        if task not in self.tasks:
+            return f"{self.name} cannot {'train' if task == 'training' else 'infer'}"
+        if self.families and family not in self.families:
+            return f"{self.name} does not compile for {family} processors"
+        return ""
 
 
 _VARIANTS: dict[tuple[Framework, str], Variant] = {}
@@ -48,6 +58,7 @@ def every() -> list[Variant]:
 for _variant in (
     Variant(PLAIN, "pytorch"),
     Variant("inductor", "pytorch", needs="torch.compile(model) in the application"),
+    Variant("openvino", "pytorch", tasks=("inference",), families=("x86", "arm")),
     Variant(PLAIN, "tensorflow", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=0"}),
     Variant("xla", "tensorflow", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}),
     Variant(PLAIN, "jax", {"JAX_DISABLE_JIT": "1"}),

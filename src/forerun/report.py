@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +19,7 @@ from forerun.factors import Factor, Space, Value
 from forerun.modelling.explain import Explanation, FactorEffect
 from forerun.modelling.kept import KeptModel, fit_kept, kept
 from forerun.plots import tables
+from forerun.plots.document import asset, script_hash
 from forerun.quantities import amount, between, number, percent, unit_of
 
 if TYPE_CHECKING:
@@ -145,7 +143,7 @@ def page(findings: Findings) -> str:
         "doubling": _doubling,
     }
     environment.filters |= filters
-    library, script = get_plotlyjs(), _asset("report.js")
+    library, script = get_plotlyjs(), asset("report.js")
     return environment.get_template("report.html.j2").render(
         f=findings,
         explanation=findings.explanation,
@@ -164,10 +162,10 @@ def page(findings: Findings) -> str:
         mathml=Markup(mathml(findings.fitted.model.formula(style="python"), findings.target)),
         figures=_page_figures(findings),
         commands=_commands(findings),
-        style=_asset("report.css"),
+        style=asset("report.css"),
         library=library,
         script=script,
-        script_hashes=" ".join(_hash(text) for text in (library, script)),
+        script_hashes=" ".join(script_hash(text) for text in (library, script)),
     )
 
 
@@ -305,13 +303,3 @@ def _unbroken(text: str) -> str:
 
 def _value(value: Value) -> str:
     return value if isinstance(value, str) else number(float(value), 6)
-
-
-def _asset(name: str) -> str:
-    return files("forerun").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _hash(script: str) -> str:
-    """The word by which a content security policy knows an inline script."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -117,3 +117,37 @@ def test_trials_of_levers(forerun: Forerun, folder: Path) -> None:
     assert done.document["considered"] == 4
     with Study.open(folder / "request.db") as study:
         assert study.note("programs")[""]["levers"] == ["threads", "affinity"]  # type: ignore[index]
+
+
+def test_a_figure_is_drawn(forerun: Forerun, folder: Path) -> None:
+    base = ("plan", "request.yaml", "--on", "cluster.yaml", "--plot")
+    for name, start in (("p.html", b"<!doctype html"), ("p.png", b"\x89PNG"), ("p.svg", b"<?xml")):
+        done = forerun(*base, name)
+        assert done.code == 0
+        assert f"{name}: time against what it takes" in done.err
+        assert (folder / name).read_bytes().startswith(start)
+    assert "cost (USD)" in (folder / "p.html").read_text()
+    assert "expected a name that ends in .html, .png, .svg, .pdf" in forerun(*base, "p.gif").err
+    assert forerun(*base, "toy.db").code == 2
+    (folder / "request.yaml").write_text(REQUEST.replace("study: toy.db\n", ""))
+    assert "nothing that was measured" in forerun(*base, "p.png").err
+
+
+def test_it_says_after_how_many_steps_compiling_pays(forerun: Forerun, folder: Path) -> None:
+    space = Space([Factor.parse("epochs=1,2,3"), Factor.parse("variant=eager,compiled")])
+    with Study.create(folder / "steps.db", space) as study:
+        for point in space.grid():
+            start, each = (12.0, 3.0) if point["variant"] == "compiled" else (2.0, 4.0)
+            for wobble in (0.999, 1.001):
+                taken = wobble * (start + each * float(point["epochs"]))
+                study.add(Run(point, {"seconds": taken}))
+    changed = REQUEST.replace("toy.db", "steps.db").replace("batch: 64", "epochs: 100")
+    (folder / "request.yaml").write_text(changed.replace("{batch} {workers}", "{epochs}"))
+    told = "compiled pays after 1"
+    plan = ("plan", "request.yaml", "--on", "cluster.yaml")
+    for more in ((), ("--explain", "1")):
+        done = forerun(*plan, *more)
+        assert told in done.out
+        assert "less each epoch" in done.out
+    assert "pays after" not in forerun(*plan, "--explain", "2").out  # the plain one
+    assert forerun(*plan, "--json").document["pays"][0]["after"] in (10, 11)

@@ -246,6 +246,12 @@ def test_a_plan_is_written_whole(study: Study) -> None:
     assert document["candidates"][0]["seconds"] > 0
     assert document["considered"] == 8
     assert 0 in document["front"]
+    first = document["candidates"][0]
+    assert first["pays"] == document["pays"][0]
+    # 20 s more to start; of 0.02 s a step a third less.
+    assert first["pays"]["after"] == pytest.approx(3030, rel=0.15)
+    plain = next(one for one in document["candidates"] if one["point"]["variant"] == "eager")
+    assert plain["pays"] is None
 
 
 def test_of_levers_that_do_nothing_the_plain_values_are_taken(tmp_path: Path) -> None:

@@ -54,6 +54,14 @@ def plan(
             "-o", "--output", metavar="FILE", help="Write the plan there.", show_default=False
         ),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw time against cost there: .html, .png, .svg or .pdf.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Choose the best configuration for a request, and say why every other one lost."""
@@ -71,6 +79,8 @@ def plan(
         asked = asked.model_copy(update={"study": _tried(asked, request, trial)})
     elif asked.study is None and (tried := request.with_suffix(".db")).exists():
         asked = asked.model_copy(update={"study": tried})  # by an earlier --trial
+    if plot is not None:
+        _check_plot(plot, asked)  # at once, not after the fit
     if asked.study is None:
         found = unmeasured(asked, infrastructure)
     else:
@@ -78,6 +88,8 @@ def plan(
             found = find(asked, infrastructure, study)
     if output is not None:
         _write(found, output)
+    if plot is not None:
+        _draw(found, plot)
     if json:
         print_json(found.to_dict())
     elif explain is not None:
@@ -113,6 +125,22 @@ def _write(found: Plan, path: Path) -> None:
     note(f"{path}: the plan")
 
 
+def _check_plot(path: Path, asked: Request) -> None:
+    from forerun.plots.document import check
+
+    if asked.study is None:
+        raise InputError("--plot", "nothing that was measured", "a study, or --trial SECONDS")
+    check(path, asked.study)
+
+
+def _draw(found: Plan, path: Path) -> None:
+    from forerun.plots.document import write_front
+    from forerun.plots.front import front
+
+    write_front(front(found), f"{found.request.name} on {found.infrastructure.name}", path)
+    note(f"{path}: time against what it takes, for each candidate")
+
+
 def _print(found: Plan, rows: int) -> None:
     shown_rows = found.considered[:rows]
     settings = [one.candidate.setting for one in found.considered]
@@ -135,6 +163,8 @@ def _print(found: Plan, rows: int) -> None:
     to.print(made)
     if len(found.considered) > rows:
         to.print(f"and {len(found.considered) - rows} more; --rows shows them", style="dim")
+    for beside in found.pays:
+        to.print(shown(beside.told), highlight=False)
     for reason, count in sorted(found.refused.items(), key=lambda pair: -pair[1])[:rows]:
         to.print(f"{counted(count, 'candidate')} left out: {shown(reason)}", highlight=False)
     _warn(found)
@@ -142,7 +172,7 @@ def _print(found: Plan, rows: int) -> None:
 
 def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bool) -> list[str]:
     estimate, setting = one.estimate, one.candidate.setting
-    mark = "chosen" if number == 1 else f"{number}{' *' if one.on_front else ''}"
+    mark = "chosen" if number == 1 and found.runs else f"{number}{' *' if one.on_front else ''}"
     values = [shown(setting.get(name, "")) for name in varied]
     if estimate is None:
         return [mark, *values, shown(one.reason)]
@@ -158,6 +188,8 @@ def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bo
 
 
 def _explain(found: Plan, number: int) -> None:
+    from forerun.planning.memory import NOTE
+
     if number > len(found.considered):
         raise InputError("--explain", number, f"a number from 1 to {len(found.considered)}")
     one = found.considered[number - 1]
@@ -178,11 +210,14 @@ def _explain(found: Plan, number: int) -> None:
     if estimate.joules is not None:
         made.add_row("energy", amount(estimate.joules, "joules"))
     if estimate.memory is not None:
-        made.add_row("memory of a worker, at most", amount(estimate.memory, "bytes"))
+        word = "estimated" if NOTE in found.notes else "at most"
+        made.add_row(f"memory of a worker, {word}", amount(estimate.memory, "bytes"))
     if estimate.efficiency is not None:
         made.add_row("parallel efficiency", percent(estimate.efficiency))
     to.print(made)
     to.print(shown(one.reason), highlight=False)
+    for beside in found.pays if number == 1 else filter(None, [one.pays]):
+        to.print(shown(beside.told), highlight=False)
     _warn(found)
 
 

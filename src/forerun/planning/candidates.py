@@ -15,13 +15,15 @@ from itertools import product
 import pandas as pd
 
 from forerun import quantities
+from forerun.compilers import variants
 from forerun.errors import InputError
-from forerun.factors import Factor, Point, Role, Space, Value
+from forerun.factors import VARIANT, Factor, Point, Role, Space, Value
 from forerun.infrastructure import Infrastructure, Partition
 from forerun.planning.request import Data, Job, Request
 
 MOST = 200_000  # candidates of one plan
 CACHE = "cache"  # where the study's runs found their data if they read it from no storage
+_PLAIN = ("plain", "eager", "baseline", "default", "none", "off")
 _DEVICES = ("gpu", "accelerator", "device", "tpu")
 
 
@@ -91,6 +93,7 @@ def candidates(
         stores = storages(request, infrastructure, name)
         for point in points:
             nodes, why_not = needed(request, name, partition, point, roles)
+            why_not = uncompilable(request, partition, point, roles) or why_not
             for storage, staged in stores:
                 made = Candidate(point, name, nodes, storage, staged, unfit or why_not)
                 if not made.why_not:
@@ -233,6 +236,19 @@ def needed(
     return nodes, ""
 
 
+def uncompilable(
+    request: Request, partition: Partition, point: Mapping[str, Value], roles: Roles
+) -> str:
+    """Why a point's compiler cannot do the task there; empty where it can, or nobody knows it."""
+    named = {point.get(VARIANT), point.get(roles["compiler"] or VARIANT)}
+    problems = (
+        one.why_not(request.task, partition.processors.family)
+        for one in variants(request.application.framework)
+        if one.name in named
+    )
+    return next(filter(None, problems), "")
+
+
 def measured_partitions(
     request: Request, infrastructure: Infrastructure, roles: Roles
 ) -> tuple[str, ...]:
@@ -276,5 +292,5 @@ def _storage_problem(
 
 def baseline(names: Sequence[str]) -> str:
     """The plain variant: the one whose name says so, or the first."""
-    plain = [name for name in names if name.lower() in ("plain", "eager", "baseline", "default")]
+    plain = [name for name in names if name.lower() in _PLAIN]
     return plain[0] if plain else names[0]

@@ -23,6 +23,7 @@ from forerun.infrastructure import Infrastructure
 from forerun.modelling.columns import Array
 from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.teaching import as_table, ratio_deviation
+from forerun.planning import memory as memory_of
 from forerun.planning.candidates import Candidate, Roles, source, uses_devices
 from forerun.planning.reading import Reading
 from forerun.planning.request import Data, Request
@@ -42,7 +43,7 @@ class Estimate:
     parts: dict[str, float]  # wait, start-up, staging, run, reading that runs had not
     cost: float | None = None  # in the infrastructure's currency; None where no price is known
     joules: float | None = None
-    memory: float | None = None  # bytes of a worker, as the study's runs had it
+    memory: float | None = None  # bytes of a worker, at most
     efficiency: float | None = None  # speed-up a worker, of one worker's
     cautions: tuple[str, ...] = ()
 
@@ -88,7 +89,7 @@ def predict(models: Models, points: Iterable[Point]) -> Predicted:
         memory = None
         if models.memory is not None:
             # A worker that needs more than it has is lost: the upper end is what counts.
-            memory = models.memory.predict_interval(table, COVERAGE)[1]
+            memory = models.memory.predict_interval(table, memory_of.COVERAGE)[1]
     return Predicted(seconds, low, high, memory, models.seconds.feasible(table), places)
 
 
@@ -143,7 +144,9 @@ class Estimator:
             parts["reading data"] = reading.likely(run) - run  # besides what the runs have in them
         low, high = (repeats * float(side[place]) for side in (found.low, found.high))
         seconds = before + reading.likely(run)
-        memory = None if found.memory is None else float(found.memory[place])
+        memory = memory_of.estimated(self._request, self._roles, candidate.point)
+        if found.memory is not None:
+            memory = float(found.memory[place])
         return Estimate(
             seconds=seconds,
             low=before + reading.bounds(low)[0],

@@ -158,7 +158,7 @@ def _request(path: Path, job: Found, application: Found, notes: list[str]) -> Fo
         "application": {
             "command": _command(path, application),
             "framework": kind,
-            "version": _text(details.get("version")),
+            "version": "" if framework == "keras" else _text(details.get("version")),
             "source": _text(build.get("src")),
             "build": _build(build),
         },
@@ -259,6 +259,8 @@ def _note_rest(wanted: Found, target: Found, framework: str, notes: list[str]) -
     """What is understood, and for which forerun has no use."""
     if framework == "cntk":
         notes.append("cntk is no longer made: no framework environment for it")
+    if framework == "keras":
+        notes.append("keras is tensorflow's: its own version is not asked for")
     if "enable_opt_build" in wanted and wanted["enable_opt_build"] is False:
         notes.append("enable_opt_build is false: an official image is taken")
     for name in ("app_name", "app_build"):

@@ -27,8 +27,11 @@ from forerun.planning.estimates import (
     cautions,
     predict,
 )
+from forerun.planning.memory import NOTE, room
+from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.reasons import Considered, known, with_reasons
 from forerun.planning.request import GOALS, Goal, Request
+from forerun.planning.versions import version_notes
 from forerun.study import Study
 
 KEPT = 1_000  # candidates of a plan that are written down
@@ -46,6 +49,7 @@ class Plan:
     refused: Mapping[str, int]  # why the others cannot be had, and how many of them
     notes: tuple[str, ...] = ()
     runs: int = 0  # of the study, that the model has learnt from
+    pays: tuple[Pays, ...] = ()  # after how many steps compiling does, all else as chosen
 
     @property
     def chosen(self) -> Considered:
@@ -70,6 +74,7 @@ class Plan:
             "front": front,
             "candidates": [_document(one) for one in self.considered[:KEPT]],
             "refused": dict(self.refused),
+            "pays": [one.to_dict() for one in self.pays],
             "notes": list(self.notes),
         }
 
@@ -91,8 +96,9 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     for one in possible:
         estimate = estimator.estimate(one)
         feasible = bool(found.feasible[found.places[one.point]])
-        workers = roles.count(one.point, "workers")
-        why_not = _breaks(request, infrastructure, one, estimate, workers, feasible)
+        partition = infrastructure.partition(one.partition)
+        has = room(request, partition, roles, one.point, one.nodes, found.memory is not None)
+        why_not = _breaks(request, infrastructure, one, estimate, has, feasible)
         if why_not:
             refused[_kind(why_not)] += 1
         judged.append(Considered(one, estimate, reason=why_not))
@@ -104,8 +110,19 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     warned = (*best.cautions, *cautions(models, ranked[0].candidate))
     first = replace(ranked[0], estimate=replace(best, cautions=warned))
     told = with_reasons(request, infrastructure, [first, *ranked[1:]])
+    if len(told) > 1 and told[1].score > first.score and _may_be_equal(models, first, told[1]):
+        unsure = f"{told[0].reason}; the model cannot tell it from the next"
+        told[0] = replace(told[0], reason=unsure)
+    others = beside(models, first.candidate.point)
+    compiled = pays(models, [*others, *(one.candidate.point for one in told[:KEPT])])
     return Plan(
-        request, infrastructure, tuple(told), dict(refused), tuple(request.notes), len(seen)
+        request,
+        infrastructure,
+        tuple(replace(one, pays=compiled.get(one.candidate.point)) for one in told),
+        dict(refused),
+        (*_notes(request), *([NOTE] if models.memory is None and request.network else [])),
+        len(seen),
+        tuple(compiled[point] for point in others if point in compiled),
     )
 
 
@@ -126,8 +143,12 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
         Considered(one, reason="not measured" + (", as wished" if _is(one, wish) else ""))
         for one in order
     )
-    notes = [*request.notes, "nothing was measured: no ranking; --trial SECONDS measures"]
+    notes = [*_notes(request), "nothing was measured: no ranking; --trial SECONDS measures"]
     return Plan(request, infrastructure, considered, dict(refused), tuple(notes))
+
+
+def _notes(request: Request) -> tuple[str, ...]:
+    return (*request.notes, *version_notes(request.application))
 
 
 def _is(one: Candidate, wish: str | None) -> bool:
@@ -151,7 +172,7 @@ def _breaks(
     infrastructure: Infrastructure,
     one: Candidate,
     estimate: Estimate,
-    workers: int,
+    room: float,
     feasible: bool,
 ) -> str:
     """Which constraint or limit a candidate breaks; empty where it keeps them all."""
@@ -169,12 +190,9 @@ def _breaks(
     if wanted.budget is not None and estimate.cost is not None and estimate.cost > wanted.budget:
         currency = infrastructure.currency
         return f"budget: {estimate.cost:.2f} {currency}, more than {wanted.budget:.2f} {currency}"
-    if estimate.memory is not None:
-        each = -(-workers // one.nodes)  # on the fullest node
-        room = min(partition.memory / each, wanted.memory or math.inf)
-        if estimate.memory > room:
-            need, have = (quantities.amount(x, "bytes") for x in (estimate.memory, room))
-            return f"memory: a worker may need {need}, more than {have}"
+    if estimate.memory is not None and estimate.memory > room:
+        need, have = (quantities.amount(x, "bytes") for x in (estimate.memory, room))
+        return f"memory: a worker may need {need}, more than {have}"
     least = wanted.efficiency
     if least is not None and estimate.efficiency is not None and estimate.efficiency < least:
         return (
@@ -279,6 +297,7 @@ def _document(one: Considered) -> dict[str, Any]:
         "efficiency": estimate.efficiency,
         "score": one.score,
         "reason": one.reason,
+        "pays": one.pays and one.pays.to_dict(),
         "cautions": list(estimate.cautions),
     }
 

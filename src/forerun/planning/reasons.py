@@ -11,6 +11,7 @@ from forerun.factors import Point, Value
 from forerun.infrastructure import Infrastructure
 from forerun.planning.candidates import Candidate
 from forerun.planning.estimates import Estimate
+from forerun.planning.pays import Pays
 from forerun.planning.request import Goal, Request
 
 
@@ -23,6 +24,7 @@ class Considered:
     score: float = math.inf
     reason: str = ""
     on_front: bool = False  # nothing else takes both less time and less money
+    pays: Pays | None = None  # beside the plain variant, where it is another
 
 
 def known(one: Considered) -> Estimate:
@@ -37,47 +39,63 @@ def with_reasons(
     """Each with its reason: the factor that decided, and the seconds or the money."""
     by_setting = {_key(_chosen(one)): one for one in ranked}
     first = ranked[0]
-    goal = request.main_goal
     told = [replace(first, reason=_won(request, infrastructure, ranked))]
     for one in ranked[1:]:
-        told.append(replace(one, reason=_lost(infrastructure, first, one, by_setting, goal)))
+        told.append(replace(one, reason=_lost(request, infrastructure, first, one, by_setting)))
     return told
 
 
 def _lost(
+    request: Request,
     infrastructure: Infrastructure,
     first: Considered,
     one: Considered,
     by_setting: Mapping[str, Considered],
-    goal: Goal,
 ) -> str:
     """Which factor lost most: what the candidate would gain with the chosen one's value."""
-    own, best = _chosen(one), _chosen(first)
+    own, best, goal = _chosen(one), _chosen(first), request.main_goal
     different = [name for name in own if own[name] != best.get(name)]
     gains = {}
     for name in different:
         swapped = by_setting.get(_key({**own, name: best[name]})) if name in best else None
         if swapped is not None:
             gains[name] = _amount(one, goal) - _amount(swapped, goal)
+    loss = _amount(one, goal) - _amount(first, goal)
+    names = ", ".join(f"{name} {_instead(own[name], best.get(name))}" for name in different)
+    if loss <= 0:
+        return f"{names}: {_no_slower(request, infrastructure, first, one)}"
+    all_of_it = _spelt(infrastructure, goal, loss)
     if gains and max(gains.values()) > 0:
         name = max(gains, key=lambda name: gains[name])
-        more = _spelt(infrastructure, goal, gains[name])
-        return f"{name} {_value(own[name])} instead of {_value(best[name])}: {more} more"
-    loss = _amount(one, goal) - _amount(first, goal)
-    names = ", ".join(f"{name} {_value(own[name])}" for name in different)
-    if loss <= 0:
-        return f"{names}: as good, but less simple"
-    return f"{names}: {_spelt(infrastructure, goal, loss)} more"
+        part = _spelt(infrastructure, goal, gains[name])
+        # The table shows the whole of it: a part alone would not add up.
+        whole = len(different) == 1 or part == all_of_it or gains[name] > loss
+        more = part if whole else f"{part} of {all_of_it}"
+        return f"{name} {_instead(own[name], best[name])}: {more} more"
+    return f"{names}: {all_of_it} more"
+
+
+def _no_slower(
+    request: Request, infrastructure: Infrastructure, first: Considered, one: Considered
+) -> str:
+    """Why a candidate lost that takes no more of what weighs most than the chosen one."""
+    less = _amount(first, request.main_goal) - _amount(one, request.main_goal)
+    spelt = f"{_spelt(infrastructure, request.main_goal, less)} less" if less else "as good"
+    for goal, weight in request.objective.items():
+        more = _amount(one, goal) - _amount(first, goal)
+        if weight and more > 0:
+            return f"{spelt}, but {_spelt(infrastructure, goal, more)} more"
+    return f"{spelt}{', which the model cannot tell from none,' if less else ''} and less simple"
 
 
 def _won(request: Request, infrastructure: Infrastructure, ranked: Sequence[Considered]) -> str:
     goal = request.main_goal
     word = {"time": "fastest", "cost": "cheapest", "energy": "least energy"}[goal]
-    if len(request.objective) > 1:
-        word = "best by the objective's weights"
     if len(ranked) == 1:
         return "the only one that can be had"
     loss = _amount(ranked[1], goal) - _amount(ranked[0], goal)
+    if sum(weight > 0 for weight in request.objective.values()) > 1:
+        return "best by the objective's weights"
     if loss <= 0:
         return "simplest of those that are nearly as good"
     return f"{word}, by {_spelt(infrastructure, goal, loss)}"
@@ -95,6 +113,10 @@ def _spelt(infrastructure: Infrastructure, goal: Goal, amount: float) -> str:
 
 def _value(value: Value) -> str:
     return value if isinstance(value, str) else quantities.number(float(value), 6)
+
+
+def _instead(value: Value, best: Value | None) -> str:
+    return _value(value) if best is None else f"{_value(value)} instead of {_value(best)}"
 
 
 def _chosen(one: Considered) -> dict[str, Value]:

@@ -63,6 +63,16 @@ def _goals(value: object) -> object:
     return {value: 1.0} if isinstance(value, str) else value
 
 
+def _described(path: Path, name: str) -> dict[str, int]:
+    """The network of an ONNX file beside a request; a module is refused, for its code would run."""
+    if not name.endswith(".onnx"):
+        raise InputError(f"{path}: network", name, "an ONNX file, or a table with parameters")
+    from forerun.describing import describe
+
+    found = describe(str(path.parent / name), batch=1)
+    return {"parameters": found.parameters, "activation_bytes": found.activation_bytes}
+
+
 def _listed(value: object) -> object:
     """Values as `-f` takes them, or a list of them."""
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -107,6 +117,14 @@ class Data(Table):
     passes: Positive = 1.0  # how often all of it is read in one run: epochs
     measured_at: Text = ""  # the storage that the study's runs read it from; as `at` if not said
     overlap: bool | None = None  # whether it is read while computing, or before; None: not known
+
+
+class Network(Table):
+    """What is trained, in numbers, as `forerun describe` prints them: for memory not measured."""
+
+    parameters: Positive  # trained numbers
+    activation_bytes: Size = 0.0  # written by all layers together in a forward pass of one sample
+    optimiser: Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"] = "adam"
 
 
 class Constraints(Table):
@@ -178,7 +196,7 @@ class Job(Table):
 class Wishes(Table):
     """What the user would like: a candidate that has it goes before others that do as well."""
 
-    compiler: Literal["inductor", "xla", "glow", "hybridised"] | None = None
+    compiler: Literal["inductor", "openvino", "xla", "glow", "hybridised"] | None = None
     storage: Literal["common", "high", "ssd", "ultra_high"] | None = None
     image: Text = ""  # of a container
     processor: Literal["x86", "arm", "power"] | None = None
@@ -195,6 +213,7 @@ class Request(Table):
     study: Path | None = Field(None, strict=False)
     measured_on: Text | None = None  # the partition whose nodes the study's runs are from
     data: Data | None = None
+    network: Network | None = None  # in a file also the name of an ONNX file
     steps: Positive = 1.0  # how often what the study times is done, in one job
     samples: Positive | None = None  # or so many samples, where the study times a step
     batch_is: Literal["worker", "total"] = "worker"  # whether the batch is each worker's, or all's
@@ -224,7 +243,10 @@ class Request(Table):
     @classmethod
     def load(cls, path: Path) -> Self:
         """The request of a YAML file; its study and directory are relative to the file."""
-        found = validated(cls, read_yaml(path), f"{path}: ")
+        document = read_yaml(path)
+        if isinstance(document.get("network"), str):
+            document["network"] = _described(path, document["network"])
+        found = validated(cls, document, f"{path}: ")
         try:
             for name, values in found.free.items():
                 Factor.parse(f"{name}={values}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +10,13 @@ import plotly.graph_objects as go
 
 from forerun.plots.axes import Axis, factor_axis, ratio_axis, target_axis
 from forerun.plots.colours import LIGHT, Colours
+from forerun.plots.dress import dress, plain, set_axes, set_axis
 from forerun.plots.tables import curve_reach, drawn, ticked
 from forerun.quantities import amount, between, number, percent
 
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+if TYPE_CHECKING:
+    from forerun.plots.front import Front
+
 _LEVELS = 30  # a category with more levels shows its commonest ones
 
 
@@ -56,8 +58,8 @@ def measured_figure(
             customdata=_run_texts(part, points, target, unit),
             hovertemplate="%{customdata}<extra></extra>",
         )
-    _dress(figure, colours, height=460)
-    _axes(figure, _titled(axis, "predicted"), _titled(axis, "measured"))
+    dress(figure, colours, height=460)
+    set_axes(figure, _titled(axis, "predicted"), _titled(axis, "measured"))
     return figure
 
 
@@ -96,8 +98,8 @@ def scaling_figure(
     if mark_lowest:
         _mark_lowest(figure, curve, target, unit, colours)
     _shade_beyond(figure, curve, x, colours)
-    _dress(figure, colours, height=300)
-    _axes(figure, x, y)
+    dress(figure, colours, height=300)
+    set_axes(figure, x, y)
     return figure
 
 
@@ -109,7 +111,7 @@ def contributions_figure(table: pd.DataFrame, colours: Colours = LIGHT) -> go.Fi
         part = table[table["scope"] == scope]
         figure.add_bar(
             x=part["contribution"].tolist(),
-            y=[_plain(name) for name in part["factor"]],
+            y=[plain(name) for name in part["factor"]],
             orientation="h",
             name=scope,
             marker={"color": colour},
@@ -119,8 +121,8 @@ def contributions_figure(table: pd.DataFrame, colours: Colours = LIGHT) -> go.Fi
             cliponaxis=False,
             hoverinfo="skip",
         )
-    _dress(figure, colours, height=90 + 34 * len(table))
-    names = [_plain(name) for name in table["factor"]]
+    dress(figure, colours, height=90 + 34 * len(table))
+    names = [plain(name) for name in table["factor"]]
     figure.update_yaxes(categoryorder="array", categoryarray=names, showgrid=False, zeroline=False)
     reach = float(table["contribution"].max()) * 1.15 if len(table) else 1.0
     figure.update_xaxes(
@@ -144,9 +146,9 @@ def residuals_figure(
         hovertemplate="%{customdata}<extra></extra>",
         showlegend=False,
     )
-    _dress(figure, colours, height=300, top=12)
+    dress(figure, colours, height=300, top=12)
     x = target_axis(rows["predicted"].tolist(), target, unit, log=True)
-    _axes(figure, _titled(x, "predicted"), ratio_axis(rows["ratio"].tolist()))
+    set_axes(figure, _titled(x, "predicted"), ratio_axis(rows["ratio"].tolist()))
     _line_at_one(figure, colours)
     return figure
 
@@ -176,7 +178,7 @@ def factor_residuals_figure(
         for level in values.value_counts().index[:_LEVELS]:
             figure.add_box(
                 y=rows.loc[values == level, "ratio"].tolist(),
-                name=_plain(_short(level)),
+                name=plain(_short(level)),
                 marker=marker,
                 line={"color": colours.accent, "width": 1.2},
                 fillcolor=colours.soft,
@@ -185,15 +187,64 @@ def factor_residuals_figure(
                 hoverinfo="y",
                 yhoverformat=".2f",
             )
-    _dress(figure, colours, height=230, top=12)
+    dress(figure, colours, height=230, top=12)
     y = ratio_axis(rows["ratio"].tolist(), title="")
     if numeric:
-        _axes(figure, factor_axis(values.tolist(), factor, factor_unit), y)
+        set_axes(figure, factor_axis(values.tolist(), factor, factor_unit), y)
     else:
-        _place(figure.layout.yaxis, y)
-        figure.update_xaxes(title_text=_plain(factor), showgrid=False)
+        set_axis(figure.layout.yaxis, y)
+        figure.update_xaxes(title_text=plain(factor), showgrid=False)
     _line_at_one(figure, colours)
     return figure
+
+
+def front_figure(found: Front, colours: Colours = LIGHT) -> go.Figure:
+    """A plan's candidates: time to the result against what it takes besides, the front a line."""
+    figure, rows = go.Figure(), found.rows
+    chosen = {"color": colours.second, "size": 15, "symbol": "circle-open", "line_width": 2.5}
+    for part, name, mode, marker in (
+        (found.others, "other candidates", "markers", {"color": colours.dot, "size": 6}),
+        (
+            rows[rows["front"]].sort_values("taken"),
+            "nothing beats it in both",
+            "lines+markers",
+            {"color": colours.accent, "size": 8},
+        ),
+        (rows[rows["chosen"]], "chosen", "markers", chosen),
+    ):
+        figure.add_scatter(
+            x=part["taken"].tolist(),
+            y=part["seconds"].tolist(),
+            mode=mode,
+            name=name,
+            marker=marker,
+            line={"color": colours.accent, "width": 1.2},
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "thickness": 1.5,
+                "width": 0,
+                "color": colours.soft,
+                "visible": name != "other candidates",
+                "array": (part["high"] - part["seconds"]).clip(lower=0).tolist(),
+                "arrayminus": (part["seconds"] - part["low"]).clip(lower=0).tolist(),
+            },
+            customdata=[_candidate_text(one, found) for one in part.to_dict("records")],
+            hovertemplate="%{customdata}<extra></extra>",
+        )
+    dress(figure, colours, height=460)
+    set_axes(figure, found.x, found.y)
+    return figure
+
+
+def _candidate_text(row: dict[Any, Any], found: Front) -> str:
+    """What a pointer on a candidate shows: its setting, what it takes, and why it won or lost."""
+    nodes = f"{number(row['taken'])} nodes"
+    taken = nodes if found.taken == "nodes" else amount(row["taken"], found.taken, found.unit)
+    return (
+        f"<b>{plain(row['setting'])}</b><br>{amount(row['seconds'])}"
+        f" ({between(row['low'], row['high'])}), {plain(taken)}<br>{plain(row['reason'])}"
+    )
 
 
 def _interval_band(figure: go.Figure, curve: pd.DataFrame, colours: Colours) -> None:
@@ -214,7 +265,7 @@ def _prediction_line(
 ) -> None:
     columns = curve[["value", "predicted", "low", "high"]].to_numpy(float).tolist()
     texts = [
-        f"{_plain(factor)} {number(value, 6)}: {amount(predicted, target, unit)}"
+        f"{plain(factor)} {number(value, 6)}: {amount(predicted, target, unit)}"
         f"<br>{between(low, high, target, unit)}"
         for value, predicted, low, high in columns
     ]
@@ -270,58 +321,6 @@ def _line_at_one(figure: go.Figure, colours: Colours) -> None:
     figure.add_hline(y=1, line={"color": colours.quiet, "width": 1, "dash": "dot"})
 
 
-def _dress(figure: go.Figure, colours: Colours, height: int, top: int = 34) -> None:
-    """No frame, quiet grid, the legend above: the same dress for every figure."""
-    figure.update_layout(
-        template="none",
-        height=height,
-        autosize=True,
-        dragmode=False,
-        bargap=0.3,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": _FONT, "size": 13, "color": colours.ink},
-        margin={"l": 62, "r": 14, "t": top, "b": 46},
-        legend={"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom", "font": {"size": 12}},
-        hoverlabel={"align": "left", "font": {"family": _FONT, "size": 13}},
-    )
-    quiet = {"color": colours.quiet, "size": 12}
-    figure.update_xaxes(
-        gridcolor=colours.line,
-        zeroline=False,
-        tickfont=quiet,
-        automargin=True,
-        title_font=quiet,
-        linecolor=colours.line,
-        title_standoff=10,
-    )
-    figure.update_yaxes(
-        gridcolor=colours.line,
-        zeroline=False,
-        tickfont=quiet,
-        automargin=True,
-        title_font=quiet,
-        title_standoff=10,
-    )
-
-
-def _axes(figure: go.Figure, x: Axis, y: Axis) -> None:
-    _place(figure.layout.xaxis, x)
-    _place(figure.layout.yaxis, y)
-
-
-def _place(drawn_axis: Any, axis: Axis) -> None:
-    ends = (axis.low, axis.high)
-    drawn_axis.update(
-        title={"text": _plain(axis.title)},
-        type="log" if axis.log else "linear",
-        range=[float(np.log10(end)) for end in ends] if axis.log else list(ends),
-        tickmode="array",
-        tickvals=list(axis.ticks),
-        ticktext=[_plain(label) for label in axis.labels],
-    )
-
-
 def _titled(axis: Axis, word: str) -> Axis:
     return Axis(f"{word} {axis.title}", axis.log, axis.low, axis.high, axis.ticks, axis.labels)
 
@@ -339,7 +338,7 @@ def _run_texts(rows: pd.DataFrame, points: pd.DataFrame, target: str, unit: str)
 
 
 def _point_text(point: dict[Any, Any]) -> str:
-    pairs = (f"{_plain(_short(name))} = {_plain(_short(_value(v)))}" for name, v in point.items())
+    pairs = (f"{plain(_short(name))} = {plain(_short(_value(v)))}" for name, v in point.items())
     return "<br>".join(pairs)
 
 
@@ -350,8 +349,3 @@ def _value(value: object) -> str:
 def _short(text: object, length: int = 40) -> str:
     made = str(text)
     return made if len(made) <= length else f"{made[: length - 1]}…"
-
-
-def _plain(text: object) -> str:
-    """Text that Plotly shows as it is: it reads a few HTML tags, which names must not reach."""
-    return escape(str(text), quote=False)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
+    from forerun.plots.front import Front
+
 WIDTH = 3.5  # inches, one column of a two-column page
 _BAND = (43 / 255, 95 / 255, 199 / 255, 0.15)
 _DOT = (29 / 255, 36 / 255, 51 / 255, 0.35)
@@ -43,6 +45,7 @@ _STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.3,
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3 fonts
     "savefig.dpi": 300,
+    "svg.hashsalt": "forerun",  # the same names in the same figure
     "text.parse_math": False,  # a factor may be called `$x$`
 }
 
@@ -50,10 +53,11 @@ _STYLE: dict[Any, Any] = {
 def save(figure: Figure, path: Path) -> Path:
     """Write the figure, as the name's ending says. The same data gives the same file."""
     _outputs.check_figure(path)
-    metadata = {"CreationDate": None} if path.suffix == ".pdf" else {"Software": None}
+    kind = path.suffix.lower().removeprefix(".")
+    name = {"pdf": "CreationDate", "svg": "Date"}.get(kind, "Software")
     content = BytesIO()
     with _style():
-        figure.savefig(content, format=path.suffix.removeprefix("."), metadata=metadata)
+        figure.savefig(content, format=kind, metadata={name: None})
     _outputs.write(path, content.getvalue())
     return path
 
@@ -146,6 +150,48 @@ def residuals_figure(rows: pd.DataFrame, target: str, unit: str = "") -> Figure:
             rows["predicted"], rows["ratio"], "o", ms=2.4, color=LIGHT.accent, alpha=0.8, mew=0
         )
         _place(axes, x, ratio_axis(rows["ratio"].tolist()), x_word="predicted")
+        return figure
+
+
+def front_figure(found: Front) -> Figure:
+    """A plan's candidates: time to the result against what it takes besides, the front a line."""
+    with _canvas(WIDTH, WIDTH * 0.78) as (figure, axes):
+        others, front = found.others, found.rows[found.rows["front"]].sort_values("taken")
+        marked = found.rows[found.rows["front"] | found.rows["chosen"]]
+        reach = [marked["seconds"] - marked["low"], marked["high"] - marked["seconds"]]
+        axes.errorbar(
+            marked["taken"],
+            marked["seconds"],
+            yerr=np.clip(reach, 0, None),
+            fmt="none",
+            elinewidth=0.8,
+            ecolor=LIGHT.accent,
+            alpha=0.3,
+        )
+        axes.plot(others["taken"], others["seconds"], "o", ms=2.4, color=_DOT, mew=0)
+        axes.plot(
+            front["taken"],
+            front["seconds"],
+            "o-",
+            ms=3.4,
+            lw=0.9,
+            color=LIGHT.accent,
+            mew=0,
+            label="nothing beats it in both",
+        )
+        chosen = found.rows[found.rows["chosen"]]
+        axes.plot(
+            chosen["taken"],
+            chosen["seconds"],
+            "o",
+            ms=7,
+            mfc="none",
+            mec=LIGHT.second,
+            mew=1.3,
+            label="chosen",
+        )
+        axes.legend(loc="best", handlelength=1.6)
+        _place(axes, found.x, found.y)
         return figure
 
 

@@ -66,6 +66,12 @@ class Framework:
         return tuple(re.findall(r"^([\w.-]+)==", self.requirements.read_text(), re.MULTILINE))
 
     @property
+    def version(self) -> str:
+        """The version of the framework itself, which is pinned first."""
+        pinned = re.findall(r"^[\w.-]+==(\S+)", self.requirements.read_text(), re.MULTILINE)
+        return str(pinned[0])
+
+    @property
     def directory(self) -> Path:
         """The environment; never the bare name, which would shadow a package beside scripts."""
         return environments_directory() / f"{self.name}-env"

@@ -1,0 +1,109 @@
+"""Time to the result against what it takes besides, as a table: what a plan's figure shows.
+
+That is money where all candidates have a price, else energy where all have it, else nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from forerun.plots.axes import Axis, factor_axis, target_axis
+from forerun.plots.tables import DRAWN, drawn
+from forerun.quantities import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forerun.factors import Value
+    from forerun.planning.planner import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The candidates of a plan, one a row, the best first, and what time is weighed against.
+
+    Columns: `seconds`, `low`, `high` (its 90 % interval), `taken`, `front` (nothing takes both less
+    time and less of the other), `chosen`, `setting` (what tells it from others) and `reason`.
+    """
+
+    rows: pd.DataFrame
+    taken: str  # "cost", "joules" or "nodes"
+    unit: str = ""  # of money
+
+    @property
+    def x(self) -> Axis:
+        """The axis of what is taken besides time."""
+        values = self.rows["taken"].tolist()
+        if self.taken == "nodes":
+            return factor_axis(values, "nodes")
+        # Money may be nothing, of which there is no logarithm.
+        return target_axis(values, self.taken, self.unit, log=None if min(values) > 0 else False)
+
+    @property
+    def y(self) -> Axis:
+        """The axis of time; a very wide interval may run out of it."""
+        seen = self.rows["seconds"]
+        ends = self.rows.loc[self.rows["front"] | self.rows["chosen"], ["low", "high"]]
+        reach = [
+            *seen,
+            *ends["low"].clip(lower=seen.min() / 3),
+            *ends["high"].clip(upper=seen.max() * 2),
+        ]
+        axis = target_axis(reach, "seconds")
+        return replace(axis, title=axis.title.replace("run time", "time to the result"))
+
+    @property
+    def others(self) -> pd.DataFrame:
+        """Those that are neither chosen nor on the front, as many as a figure can bear."""
+        return drawn(self.rows[~self.rows["front"] & ~self.rows["chosen"]], DRAWN)
+
+
+def front(plan: Plan) -> Front:
+    """The table of a plan whose candidates have estimates."""
+    known = [one for one in plan.considered if one.estimate is not None]
+    found = [one.estimate for one in known if one.estimate is not None]
+    taken, unit, values = "nodes", "", [float(one.candidate.nodes) for one in known]
+    for name, each, of in (
+        ("cost", [one.cost for one in found], plan.infrastructure.currency),
+        ("joules", [one.joules for one in found], ""),
+    ):
+        amounts = [amount for amount in each if amount is not None]
+        if len(amounts) == len(known) and any(amounts):
+            taken, unit, values = name, of, amounts
+            break
+    seconds = [one.seconds for one in found]
+    settings = [one.candidate.setting for one in known]
+    varied = [name for name in settings[0] if len({one.get(name) for one in settings}) > 1]
+    rows = pd.DataFrame(
+        {
+            "seconds": seconds,
+            "low": [one.low for one in found],
+            "high": [one.high for one in found],
+            "taken": values,
+            "front": _unbeaten(seconds, values),
+            "chosen": [one is plan.chosen for one in known],
+            "setting": [
+                ", ".join(f"{name} {_value(one[name])}" for name in varied if name in one)
+                for one in settings
+            ],
+            "reason": [one.reason for one in known],
+        }
+    )
+    return Front(rows, taken, unit)
+
+
+def _unbeaten(seconds: Sequence[float], taken: Sequence[float]) -> list[bool]:
+    """Where nothing that is as fast takes as little."""
+    marked, least = [False] * len(seconds), math.inf
+    for place in sorted(range(len(seconds)), key=lambda i: (seconds[i], taken[i])):
+        if taken[place] < least:
+            least, marked[place] = taken[place], True
+    return marked
+
+
+def _value(value: Value) -> str:
+    return value if isinstance(value, str) else number(float(value), 6)
