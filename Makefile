@@ -14,7 +14,7 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive timing data docs clean
+.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive wholeway timing data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -52,6 +52,9 @@ scaling: setup  ## print what runs on up to 4 hosts say of 8, with figures for d
 
 adaptive: setup  ## replay measuring by several designs on the measured runs
 	$(BIN)/python benchmarks/adaptive.py benchmarks/measured/lenet-*.csv --cache .adaptive.json
+
+wholeway: setup  ## plan three training scripts by short trials, beside all that was measured: on an idle machine
+	$(BIN)/python benchmarks/whole_way.py plan --runs benchmarks/measured --cache .whole-way.json
 
 timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py

@@ -4,7 +4,7 @@
     python benchmarks/whole_way.py plan --runs benchmarks/measured [--seeds 5] [--cache FILE]
 
 Three scripts in `whole_way/` (a GRU in PyTorch, a convolutional autoencoder in TensorFlow, a mixer
-in JAX) have 72 to 96 configurations each. `measure` times all of them at full length, once, and the
+in JAX) have 96 configurations each. `measure` times all of them at full length, once, and the
 best five twice more: about 40 minutes on an idle machine. `plan` lets forerun choose by short
 trials, with several seeds, and says how much longer its choice takes than the best: about 20
 minutes. Both go on where they stopped. The claim: at most 5 % longer, in the mean of the seeds,

@@ -184,7 +184,7 @@ def _measure(measured: Measured, progress: Progress, limit: int | None, patient:
     # The repeats are known in number before they are known in kind.
     total = max(len(workload.candidates) + extra - len(measured.runs), 1)
     bar = progress.add_task(workload.name, total=min(total, limit or total))
-    _undisturbed(workload, workload.candidates[-1], 1)  # reads everything from the disk once
+    workload.time(Point({**workload.candidates[0], "epochs": 1}))  # reads all from the disk once
     while todo := missing(workload.candidates, measured.runs):
         if lost >= FAILURES or (limit is not None and made >= limit):
             break
