@@ -14,7 +14,7 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive memory timing staging data docs clean
+.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive memory wholeway timing staging data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -58,6 +58,9 @@ staging: setup  ## stage data from a disk that is made slow, as root, and compar
 
 memory: setup  ## print how many candidates that plans call feasible would run out of memory
 	$(BIN)/python benchmarks/memory.py --runs benchmarks/measured --cache .memory.json
+
+wholeway: setup  ## plan three training scripts by short trials, beside all that was measured: on an idle machine
+	$(BIN)/python benchmarks/whole_way.py plan --runs benchmarks/measured --cache .whole-way.json
 
 timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py

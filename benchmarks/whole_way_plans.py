@@ -1,0 +1,207 @@
+"""Plan each workload by short trials, and hold the choice against all that was measured.
+
+The way is that of `forerun plan REQUEST --trial SECONDS`: the request's trials by a campaign, into
+a study of its own, and then the plan. What was spent is counted from outside, by the clock, from
+the start of each run to its end, with warm-ups and runs that failed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from kept import Kept
+from rich.console import Console
+from rich.table import Table
+from whole_way_runs import REPEATS, Measured, Workload, shown
+
+from forerun.errors import InputError
+from forerun.factors import Point
+from forerun.infrastructure.detection import machine
+from forerun.jobs.command import Timing
+from forerun.measuring.asking import campaign_of
+from forerun.measuring.outputs import output_directory
+from forerun.measuring.runner import LocalRunner, Task
+from forerun.planning.planner import plan
+from forerun.planning.trials import trial_of
+from forerun.study import Study
+
+MOST_REGRET, MOST_SHARE = 0.05, 0.10  # the claim
+SPARE = 0.9  # of the share that trials are given: a warm-up and the last run come on top
+
+
+class Counting(LocalRunner):
+    """Counts the seconds from the start of each task to its end, warm-ups included."""
+
+    def __init__(self, output: Path) -> None:
+        super().__init__(1, output)
+        self.seconds = 0.0
+        self._since: dict[str, float] = {}
+
+    def start(self, task: Task) -> None:
+        self._since[task.uid] = time.monotonic()
+        super().start(task)
+
+    def finished(self, timeout: float) -> list[tuple[Task, Timing]]:
+        ended = super().finished(timeout)
+        for task, _ in ended:
+            self.seconds += time.monotonic() - self._since.pop(task.uid)
+        return ended
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one plan chose, and what it had been told."""
+
+    workload: str
+    seed: int
+    trials: int
+    spent: float  # seconds of trials
+    thinking: float  # seconds by the clock besides: choosing trials, and planning
+    point: dict[str, int | float | str]
+    predicted: float  # seconds
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A choice beside what all candidates took."""
+
+    choice: Choice
+    candidates: int
+    exhaustive: float  # seconds
+    measured: float  # what the chosen one takes, seconds
+    best: float  # the least that one takes
+
+    @property
+    def share(self) -> float:
+        """Of the exhaustive seconds, what the trials took."""
+        return self.choice.spent / self.exhaustive
+
+    @property
+    def regret(self) -> float:
+        """How much longer the chosen one takes than the best."""
+        return self.measured / self.best - 1
+
+
+def choose(workload: Workload, seed: int, seconds: float) -> Choice:
+    """Trials for so many seconds, and the plan that follows."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, workload.activated():
+        path = Path(folder) / "trials.db"
+        request = workload.request.model_copy(update={"study": path})
+        asked = trial_of(request, path, seconds)
+        asked = replace(asked, settings=asked.settings.model_copy(update={"seed": seed}))
+        runner = Counting(output_directory(path))
+        summary = campaign_of(asked, runner).run()
+        if summary.ended == "interrupted":
+            raise KeyboardInterrupt
+        with Study.open(path) as study, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = plan(request, machine(), study)
+    best = found.chosen
+    assert best.estimate is not None
+    besides = time.monotonic() - begun - runner.seconds
+    point, told = dict(best.candidate.point), best.estimate.seconds
+    return Choice(workload.name, seed, summary.made, runner.seconds, besides, point, told)
+
+
+def judge(choice: Choice, measured: Measured) -> Judged:
+    """Beside what was measured."""
+    typical = measured.typical
+    point = measured.workload.space.point(choice.point)
+    if point not in typical:
+        raise InputError(choice.workload, f"no time of {dict(point)}", "every candidate timed")
+    least = min(typical.values())
+    return Judged(choice, len(typical), measured.exhaustive, typical[point], least)
+
+
+def plans(names: Sequence[str], folder: Path, seeds: int, share: float, kept: Kept) -> list[Judged]:
+    """Every workload planned with every seed, those of an earlier start aside, and judged."""
+    found: list[Judged] = []
+    every = [Measured(Workload.load(name), folder) for name in names]
+    for measured in every:
+        if not measured.is_whole:
+            where = f"whole-way-{measured.workload.name}.csv"
+            raise InputError(where, "not all candidates", "all: whole_way.py measure")
+    with shown() as progress:
+        bar = progress.add_task("plans", total=seeds * len(every))
+        for seed in range(seeds):  # the workloads take turns
+            for measured in every:
+                workload = measured.workload
+                name = f"{workload.name} {seed} {share:g}"
+                if name not in kept:
+                    seconds = SPARE * share * measured.exhaustive
+                    kept.put({name: asdict(choose(workload, seed, seconds))})
+                choice = Choice(**kept[name])
+                confirm(measured, workload.space.point(choice.point))
+                found.append(judge(choice, measured))
+                progress.console.print(said(found[-1]), highlight=False)
+                progress.advance(bar)
+    return found
+
+
+def confirm(measured: Measured, point: Point) -> None:
+    """Time what was chosen as often as the best: one lucky run must not make it look better."""
+    while sum(one == point for one, _ in measured.runs) < REPEATS:
+        measured.add(point, measured.workload.time(point))
+
+
+def said(one: Judged) -> str:
+    """One line on a choice."""
+    choice = one.choice
+    return (
+        f"{choice.workload}, seed {choice.seed}: {choice.trials} trials, {choice.spent:.0f} s, "
+        f"{one.share:.1%} of exhaustive; regret {one.regret:.1%}"
+    )
+
+
+def fulfilled(judged: Sequence[Judged]) -> bool:
+    """Whether every workload keeps the claim in the mean of its seeds."""
+    return all(
+        statistics.mean(one.regret for one in group) <= MOST_REGRET
+        and statistics.mean(one.share for one in group) <= MOST_SHARE
+        for group in grouped(judged).values()
+    )
+
+
+def grouped(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """By workload."""
+    found: dict[str, list[Judged]] = {}
+    for one in judged:
+        found.setdefault(one.choice.workload, []).append(one)
+    return found
+
+
+def report(judged: Sequence[Judged]) -> None:
+    """Every choice, and what they come to."""
+    console = Console()
+    every = Table(title="Every plan", box=None)
+    heads = ("workload", "seed", "trials", "seconds", "share", "predicted", "measured", "regret")
+    for head in (*heads, "chosen"):
+        every.add_column(head, justify="left" if head in ("workload", "chosen") else "right")
+    for one in sorted(judged, key=lambda one: (one.choice.workload, one.choice.seed)):
+        choice = one.choice
+        setting = ", ".join(f"{name} {value}" for name, value in choice.point.items())
+        every.add_row(
+            *(choice.workload, str(choice.seed), str(choice.trials), f"{choice.spent:.1f} s"),
+            *(f"{one.share:.1%}", f"{choice.predicted:.2f} s", f"{one.measured:.2f} s"),
+            *(f"{one.regret:.1%}", setting),
+        )
+    console.print(every)
+    total = Table(title="Mean of the plans (largest in brackets)", box=None)
+    for head in ("workload", "candidates", "exhaustive", "best", "trials", "share", "regret"):
+        total.add_column(head, justify="left" if head == "workload" else "right")
+    for name, group in grouped(judged).items():
+        shares, regrets = [one.share for one in group], [one.regret for one in group]
+        total.add_row(
+            *(name, str(group[0].candidates), f"{group[0].exhaustive:.0f} s"),
+            f"{group[0].best:.2f} s",
+            f"{statistics.mean(one.choice.spent for one in group):.0f} s",
+            *(f"{statistics.mean(them):.1%} ({max(them):.1%})" for them in (shares, regrets)),
+        )
+    console.print(total)
