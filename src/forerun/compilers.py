@@ -58,7 +58,13 @@ def every() -> list[Variant]:
 for _variant in (
     Variant(PLAIN, "pytorch"),
     Variant("inductor", "pytorch", needs="torch.compile(model) in the application"),
-    Variant("openvino", "pytorch", tasks=("inference",), families=("x86", "arm")),
+    Variant(
+        "openvino",
+        "pytorch",
+        needs='torch.compile(model, backend="openvino") in the application',
+        tasks=("inference",),
+        families=("x86", "arm"),
+    ),
     Variant(PLAIN, "tensorflow", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=0"}),
     Variant("xla", "tensorflow", {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"}),
     Variant(PLAIN, "jax", {"JAX_DISABLE_JIT": "1"}),

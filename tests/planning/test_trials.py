@@ -50,6 +50,15 @@ def test_trials_take_the_values_of_the_request_and_fewer_steps(tmp_path: Path) -
     assert (asked.commands, asked.settings.budget) == (COMMANDS, 60.0)
 
 
+def test_the_best_is_wanted_at_the_values_in_earnest(tmp_path: Path) -> None:
+    wanted = trial_of(request(), tmp_path / "r.yaml", 60.0).wanted
+    assert {point["epochs"] for point in wanted} == {100}
+    assert {point["variant"] for point in wanted} == {"eager", "fast"}
+    assert len(wanted) == 6
+    only_tried = trial_of(request(fixed={}), tmp_path / "r.yaml", 60.0).wanted
+    assert {point["epochs"] for point in only_tried} == {3}
+
+
 def test_trials_go_on_where_others_ended(tmp_path: Path) -> None:
     study = Study.create(tmp_path / "r.db", Space([Factor.parse("batch=16,32")]))
     study.add(Run(Point({"batch": 16}), {"seconds": 20.0}, source="measure:chosen"))

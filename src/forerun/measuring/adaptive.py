@@ -3,6 +3,9 @@
 It begins with a few points spread over the space, and then asks the model. Each level is tried
 early, for the model knows nothing of one that no run has had. One run in five is at a random point,
 whatever it may teach, so that the stated error is honest.
+
+Where only the best of some points is wanted, as before a plan, what counts is how much better the
+best one is expected to become by a run: then most runs are near to what is good, and none random.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from forerun.measuring.refits import MakeModel, Refits
 from forerun.measuring.stated import StatedError, Surprise, expected_errors, state
 from forerun.modelling.columns import Array
 from forerun.modelling.estimator import PerformanceModel
+from forerun.modelling.steps import straight
 from forerun.modelling.teaching import (
     Lesson,
     Process,
@@ -40,6 +44,9 @@ COST = 0.5  # exponent of the seconds that a gain is divided by: with 1 too many
 FEWEST_TIMED = 3  # runs before which all points are taken to cost the same
 REPEATS = 3  # runs of one point, at most
 OPINIONS = 2  # models whose opinion of their error counts
+_VALUES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+NORMAL = _VALUES, _WEIGHTS / _WEIGHTS.sum()  # a normal variable: a sum in place of an integral
+LEAST = 1e-5  # of the log target: a gain of the best point that counts
 HOPELESS = 2  # points of a level that failed, with none that did not, after which it is left
 
 
@@ -47,7 +54,8 @@ class Adaptive:
     """Points chosen by what the model would learn from them for the time that they take.
 
     `candidates` are the only points that there are, each to be run as often as it is listed;
-    otherwise they are all of the space that are `allowed`.
+    otherwise they are all of the space that are `allowed`. Of `wanted` the best is to be found, and
+    they may have more steps than any point of the space.
     """
 
     def __init__(
@@ -58,8 +66,10 @@ class Adaptive:
         target: str = "seconds",
         candidates: Sequence[Point] | None = None,
         make_model: MakeModel | None = None,
+        wanted: Sequence[Point] = (),
     ) -> None:
         self.space, self.seed, self.target = space, seed, target
+        self.wanted = tuple(wanted)
         self.domain = Domain(space, allowed, candidates)
         self._times = None if candidates is None else Counter(candidates)
         self._refits = Refits(space, target, make_model)
@@ -105,7 +115,8 @@ class Adaptive:
     def _one(self, runs: Sequence[Run], pending: Sequence[Point]) -> Chosen | None:
         choice = _Choice(self, runs, pending)
         made = sum(run.status == "ok" for run in runs) + len(given_up(runs)) + len(pending)
-        point = choice.random() if made % RANDOM == RANDOM - 1 else None
+        is_random = made % RANDOM == RANDOM - 1 and not self.wanted
+        point = choice.random() if is_random else None
         if point is not None:
             return Chosen(point, "random")
         point = choice.teaching()
@@ -162,9 +173,29 @@ class _Choice:
         judged, table = as_table(self.judged, self._space), as_table(points, self._space)
         process = Process(self._space, judged, self._model)
         seen = as_table([*(run.point for run in self._good), *self._pending], self._space)
-        gains = Lesson(process, seen, table, judged).gains()
+        gains = self._improvements(process, seen, table)
+        if gains is None:
+            gains = Lesson(process, seen, table, judged).gains()
         worth = gains / self._seconds(process, table) ** COST
         return points[int(np.argmax(worth))]
+
+    def _improvements(
+        self, process: Process, seen: pd.DataFrame, table: pd.DataFrame
+    ) -> Array | None:
+        """By how much the best of what is wanted is expected to get better by each point's run.
+
+        It is the knowledge gradient of Frazier, Powell and Dayanik (2009): a run moves all that is
+        expected by multiples of one normal variable. None where nothing is wanted, or moves.
+        """
+        if self._model is None or not self._design.wanted:
+            return None
+        line = straight(self._model, self._space, as_table(self._design.wanted, self._space))
+        moves = line.of(Lesson(process, seen, table, line.points).moves())
+        logs = np.log(np.maximum(line.seconds, 1e-300))
+        gains = np.zeros(len(moves))
+        for value, weight in zip(*NORMAL, strict=True):
+            gains += weight * (logs.min() - (logs + value * moves).min(axis=1))
+        return gains if gains.max() > LEAST else None
 
     def _fresh(self, seed: int) -> list[Point]:
         stream = self._domain.stream(seed)

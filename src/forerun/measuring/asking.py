@@ -18,8 +18,10 @@ from pathlib import Path
 
 from forerun._rows import with_variants
 from forerun.errors import FactorError, InputError, StudyError
-from forerun.factors import VARIANT, Space
+from forerun.factors import VARIANT, Point, Space
+from forerun.measuring.adaptive import Adaptive
 from forerun.measuring.campaign import Campaign
+from forerun.measuring.design import Design
 from forerun.measuring.domain import Domain
 from forerun.measuring.opening import open_study
 from forerun.measuring.outputs import output_directory
@@ -40,6 +42,9 @@ class Asked:
     commands: Mapping[str, str] | None = None
     settings: Settings = field(default_factory=Settings)
     trust: bool = False
+    wanted: tuple[
+        Point, ...
+    ] = ()  # of which the best is to be found, where that is all that counts
 
 
 def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
@@ -60,7 +65,7 @@ def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
     return Campaign(
         opened.study,
         opened.programs,
-        settings.design_for(opened.space),
+        _design(asked, settings, opened.space),
         runner or LocalRunner(settings.slots or 1, output_directory(opened.study.path)),
         settings.limits(),
         space=opened.space,
@@ -70,6 +75,13 @@ def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
         retry_failed=bool(settings.retry_failed),
         retry_disturbed=bool(settings.retry_disturbed),
     )
+
+
+def _design(asked: Asked, settings: Settings, space: Space) -> Design:
+    if not asked.wanted:
+        return settings.design_for(space)
+    allowed = settings.constraints(space)
+    return Adaptive(space, settings.seed or 0, allowed, wanted=asked.wanted)
 
 
 def is_foreign(asked: Asked) -> bool:

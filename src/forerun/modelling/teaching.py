@@ -195,10 +195,17 @@ class Lesson:
 
     def gains(self) -> Array:
         """For each candidate: by how much the sum of the judged points' deviations would fall."""
-        spread = np.sqrt(self.own + self.process.noise)
-        after = self.left - (self._cross / spread[:, None]) ** 2
+        after = self.left - self.moves() ** 2
         gains: Array = (np.sqrt(self.left) - np.sqrt(np.maximum(after, 0))).sum(1)
         return gains
+
+    def moves(self) -> Array:
+        """For each candidate and judged point: how far a run there moves what is expected here.
+
+        It is the deviation of that move; all judged points move by the same multiple of it.
+        """
+        result: Array = self._cross / np.sqrt(self.own + self.process.noise)[:, None]
+        return result
 
     def ratios(self) -> Array:
         """Deviation of the difference between each candidate and the judged point beside it."""

@@ -22,6 +22,7 @@ from forerun.factors import Point, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.columns import Array
 from forerun.modelling.estimator import PerformanceModel
+from forerun.modelling.steps import beyond
 from forerun.modelling.teaching import as_table, ratio_deviation
 from forerun.planning import memory as memory_of
 from forerun.planning.candidates import Candidate, Roles, source, uses_devices
@@ -96,24 +97,19 @@ def predict(models: Models, points: Iterable[Point]) -> Predicted:
 def _seconds(models: Models, table: pd.DataFrame) -> tuple[Array, Array, Array]:
     """Predicted times with their interval.
 
-    Steps beyond those that were measured take each as long as those between the fewest and the
-    most: a run is a start and so many steps, whatever else it is. The start is where compiling is.
+    Steps beyond those that were measured go on in a straight line (see `modelling.steps`).
     """
-    model, name = models.seconds, Roles(models.space)["steps"]
-    measured = [] if name is None else model.runs_["factors"][name]
-    fewest, most = (min(measured), max(measured)) if measured else (0.0, 0.0)
-    if name is None or fewest == most or (table[name] <= most).all():
+    model = models.seconds
+    far = beyond(model, models.space, table)
+    if far is None:
         low, high = model.predict_interval(table, COVERAGE)
         return model.predict(table), low, high
-    inside = table.assign(**{name: np.minimum(table[name], most)})
-    start = table.assign(**{name: fewest})
-    steps = (table[name] - inside[name]).to_numpy() / (most - fewest)
-    long, short = model.predict(inside), model.predict(start)
-    low, high = model.predict_interval(inside, COVERAGE)
+    long, short = model.predict(far.inside), model.predict(far.start)
+    low, high = model.predict_interval(far.inside, COVERAGE)
     step = np.maximum(long - short, 0.0)
-    apart = SURE * long * ratio_deviation(model, models.space, inside, start)
+    apart = SURE * long * ratio_deviation(model, models.space, far.inside, far.start)
     slow, quick = step + apart, np.maximum(step - apart, 0.0)
-    return long + steps * step, low + steps * quick, high + steps * slow
+    return long + far.more * step, low + far.more * quick, high + far.more * slow
 
 
 class Estimator:

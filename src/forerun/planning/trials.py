@@ -1,8 +1,8 @@
 """Short trials before a plan, where nothing or too little was measured.
 
 What is tried is what the plan may choose: the request's commands at the values that it fixes or
-frees, by the adaptive design, in an interleaved order, on this machine. What would take long in
-every run, such as the number of epochs, is given its values for trials by the request:
+frees, on this machine, by the adaptive design, which looks for the best of them. What would take
+long in every run, such as the number of epochs, is given its values for trials by the request:
 
     trial: { epochs: "1,2" }
 
@@ -11,18 +11,22 @@ A factor that no command has a hole for may be a lever, such as threads or alloc
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from forerun._rows import with_variants
 from forerun.compilers import variants
 from forerun.errors import InputError
-from forerun.factors import VARIANT, Factor, Space
+from forerun.factors import VARIANT, Factor, Point, Space
 from forerun.measuring import attempts
 from forerun.measuring.asking import Asked
+from forerun.measuring.domain import Domain
 from forerun.measuring.holes import Template, check_holes
 from forerun.measuring.settings import Settings
 from forerun.planning.request import Request
 from forerun.study import Study
 
+MOST_WANTED = 1_000  # points of which the best is looked for
 COMPILER = "compiler"  # the lever whose values depend on the framework
 
 
@@ -46,7 +50,24 @@ def trial_of(request: Request, path: Path, seconds: float) -> Asked:
     spent = attempts.spent(Study.open(study).runs()) if study.exists() else 0.0
     directory = Path(request.application.directory or path.parent)
     settings = Settings(budget=spent + seconds, directory=directory)
-    return Asked(study, Space(factors), commands, settings)
+    wanted = _wanted(request, factors, commands)
+    return Asked(study, Space(factors), commands, settings, wanted=wanted)
+
+
+def _wanted(
+    request: Request, factors: Sequence[Factor], commands: Mapping[str, str]
+) -> tuple[Point, ...]:
+    """What the plan may choose, at the values that it has in earnest; some of it where it is much.
+
+    Whatever only trials are given a value for keeps the largest of them.
+    """
+    earnest = []
+    for factor in factors:
+        given = request.choices(factor.name)
+        values = factor.values[-1:] if given is None else tuple(map(factor.value, given))
+        earnest.append(Factor(factor.name, factor.kind, values=values))
+    space = with_variants(Space(earnest), list(commands))
+    return tuple(Domain(space).draw(MOST_WANTED, seed=0))
 
 
 def _check_compilers(request: Request, compiler: Factor) -> None:
