@@ -14,7 +14,8 @@ export OMP_NUM_THREADS := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test system programs lint format bench frameworks scaling adaptive memory wholeway timing staging data docs clean
+.PHONY: help setup demo test system programs lint format bench planning frameworks scaling adaptive compilers memory
+.PHONY: wholeway staging timing data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -44,6 +45,12 @@ bench: data setup  ## print what the README claims: make bench DATA=directory
 	$(BIN)/python benchmarks/fit_speed.py --data "$(DATA)"
 	$(BIN)/python benchmarks/default_model.py
 
+planning: data setup  ## print what plans from published runs lose: make planning DATA=directory
+	$(BIN)/python benchmarks/planning.py --data "$(DATA)" --cache .planning.json
+
+compilers: setup  ## print where compiling the graph pays, by runs measured beforehand
+	$(BIN)/python benchmarks/compilers.py table --runs benchmarks/measured
+
 frameworks: setup  ## print what the measured runs of three frameworks show, with figures for docs/
 	$(BIN)/python benchmarks/frameworks.py table --runs benchmarks/measured --figures docs/figures --cache .frameworks.json
 
@@ -66,7 +73,7 @@ timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py
 
 data:
-	@test -n "$(DATA)" || { echo "make bench needs DATA=, the directory that holds the benchmarks' tables" >&2; exit 2; }
+	@test -n "$(DATA)" || { echo "this needs DATA=, the directory that holds the benchmarks' tables" >&2; exit 2; }
 
 # What the system tests need of the machine. Where it cannot be installed, its tests say so and are skipped.
 programs:
