@@ -96,6 +96,7 @@ def measured(found: Sequence[Pair]) -> Table:
         verdict = "" if low <= 1 <= high else " *"
         start = one.first[one.compiled] - one.first[PLAIN]
         after = "never" if math.isinf(one.pays_after) else f"{one.pays_after:,.0f} steps"
+        after = "at once" if one.pays_after == 0 else after
         table.add_row(
             *map(str, one.cell),
             f"{1000 * one.seconds(PLAIN):.0f}",
@@ -255,9 +256,7 @@ def show(runs: Path) -> int:
     found = pairs(runs)
     console = Console(width=120)
     console.print(measured(found))
-    print(
-        "* the 95 % interval does not hold 1; steps: after which the longer start is made up for\n"
-    )
+    print("* the 95 % interval does not hold 1")
     table, worst, wrong = lost(found, third_of_rounds, "From a third of the rounds")
     console.print(table)
     other, _, other_wrong = lost(found, third_of_variants, "From a third of the variants")
