@@ -140,10 +140,24 @@ def values_of(request: Request, factor: Factor, seen: pd.DataFrame) -> tuple[Val
     if given is not None:
         return tuple(factor.value(value) for value in given)
     measured = seen[factor.name].unique().tolist()
-    if factor.role == "batch" and len(measured) > 1:
-        expected = f"fixed: {{{factor.name}: N}}, or free, for a larger batch is other training"
-        raise InputError(f"{factor.name}, the batch size", "neither fixed nor free", expected)
+    if len(measured) > 1:
+        _check_named(factor)
     return tuple(sorted((factor.value(value) for value in measured), key=_order))
+
+
+def _check_named(factor: Factor) -> None:
+    """InputError for what a plan must not choose by itself: it would have less work be done."""
+    name = factor.name
+    if factor.role == "batch":
+        what, why = "the batch size", "a larger batch is other training"
+    elif factor.role == "steps":
+        what, why = "the steps of a run", "fewer of them are other training"
+    elif factor.scope == "intrinsic":
+        what, why = "an intrinsic factor", "another value is another application"
+    else:
+        return
+    expected = f"fixed: {{{name}: …}}, or free, for {why}"
+    raise InputError(f"{name}, {what}", "neither fixed nor free", expected)
 
 
 def _order(value: Value) -> tuple[bool, float, str]:

@@ -16,8 +16,8 @@
 
 Of the factors of the study those that are fixed have one value, those that are free are the
 planner's to choose, and those that neither names are free too, at the values that were measured;
-but the batch size stays what the application's own default is unless it is named, for a larger
-batch is other training. With `batch_effect` it may be freed and its price is counted.
+but a batch size, steps or an intrinsic factor that varied must be named, for with another value of
+it something else is trained. With `batch_effect` it may be freed and its price is counted.
 """
 
 from __future__ import annotations
