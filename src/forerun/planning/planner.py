@@ -10,32 +10,23 @@ from typing import Any
 
 import pandas as pd
 
-from forerun import levers, quantities
+from forerun import quantities
 from forerun.compilers import variants
 from forerun.errors import InputError
 from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
-from forerun.modelling.teaching import as_table, ratio_deviation
-from forerun.planning.candidates import Candidate, Roles, baseline, candidates
-from forerun.planning.estimates import (
-    SURE,
-    Estimate,
-    Estimator,
-    Models,
-    alone,
-    cautions,
-    predict,
-)
+from forerun.planning.candidates import Candidate, Roles, candidates
+from forerun.planning.estimates import Estimate, Estimator, Models, alone, cautions, predict
 from forerun.planning.memory import NOTE, room
 from forerun.planning.pays import Pays, beside, pays
+from forerun.planning.ranking import may_be_equal, ranked
 from forerun.planning.reasons import Considered, known, with_reasons
-from forerun.planning.request import GOALS, Goal, Request
+from forerun.planning.request import Request
 from forerun.planning.versions import version_notes
 from forerun.study import Study
 
 KEPT = 1_000  # candidates of a plan that are written down
-CLOSE = 0.01  # loss up to which the simpler candidate is taken
 FEWEST = 5  # runs that a model needs
 
 
@@ -62,8 +53,9 @@ class Plan:
         return len(self.considered) + sum(self.refused.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON holds it: the front, the best thousand, and counts of the rest."""
-        front = [i for i, one in enumerate(self.considered) if one.on_front]
+        """The plan as JSON holds it: the best thousand, the front, and counts of the rest."""
+        beyond = [one for one in self.considered[KEPT:] if one.on_front]
+        kept = [*self.considered[:KEPT], *beyond]
         return {
             "request": self.request.model_dump(mode="json", exclude_defaults=True),
             "infrastructure": self.infrastructure.name,
@@ -71,8 +63,8 @@ class Plan:
             "runs": self.runs,
             "considered": self.count,
             "chosen": 0,
-            "front": front,
-            "candidates": [_document(one) for one in self.considered[:KEPT]],
+            "front": [place for place, one in enumerate(kept) if one.on_front],
+            "candidates": [_document(one) for one in kept],
             "refused": dict(self.refused),
             "pays": [one.to_dict() for one in self.pays],
             "notes": list(self.notes),
@@ -105,12 +97,16 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     fine = [one for one in judged if not one.reason]
     if not fine:
         raise InputError(f"request {request.name}", *_unmet(infrastructure, judged))
-    ranked = _ranked(request, models, fine)
-    best = known(ranked[0])
-    warned = (*best.cautions, *cautions(models, ranked[0].candidate))
-    first = replace(ranked[0], estimate=replace(best, cautions=warned))
-    told = with_reasons(request, infrastructure, [first, *ranked[1:]])
-    if len(told) > 1 and told[1].score > first.score and _may_be_equal(models, first, told[1]):
+    order = ranked(request, models, fine)
+    best = known(order[0])
+    warned = (*best.cautions, *cautions(models, order[0].candidate))
+    first = replace(order[0], estimate=replace(best, cautions=warned))
+    told = with_reasons(request, infrastructure, [first, *order[1:]])
+    if (
+        len(told) > 1
+        and told[1].score > first.score
+        and may_be_equal(request, models, first, told[1])
+    ):
         unsure = f"{told[0].reason}; the model cannot tell it from the next"
         told[0] = replace(told[0], reason=unsure)
     others = beside(models, first.candidate.point)
@@ -218,66 +214,6 @@ def _unmet(infrastructure: Infrastructure, judged: Sequence[Considered]) -> tupl
     kinds = Counter(_kind(one.reason) for one in judged)
     most = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(3))
     return f"nothing that keeps its constraints: {most}", f"other ones: {'; '.join(told)}"
-
-
-def _ranked(request: Request, models: Models, fine: Sequence[Considered]) -> list[Considered]:
-    """By score, the best first; a simpler candidate that is nearly as good goes before it."""
-    for goal in (goal for goal in GOALS if request.objective.get(goal)):
-        if any(known(one).amount(goal) is None for one in fine):
-            word = {"cost": "prices", "energy": "power"}.get(goal, "times")
-            found = f"no {word} for some partitions"
-            raise InputError(f"objective {goal}", found, f"{word} in their description")
-    amounts: list[dict[Goal, float]] = [
-        {goal: float(known(one).amount(goal) or 0) for goal in request.objective} for one in fine
-    ]
-    best: dict[Goal, float] = {goal: min(one[goal] for one in amounts) for goal in amounts[0]}
-    scored = [
-        replace(one, score=request.score(amount, best))
-        for one, amount in zip(fine, amounts, strict=True)
-    ]
-    scored.sort(key=lambda one: (one.score, _plainness(models, one.candidate)))
-    close = [one for one in scored if one.score <= scored[0].score * (1 + CLOSE)]
-    simplest = min(close, key=lambda one: _plainness(models, one.candidate))
-    if simplest is not scored[0] and _may_be_equal(models, simplest, scored[0]):
-        scored.remove(simplest)
-        scored.insert(0, simplest)
-    return _with_front(scored)
-
-
-def _may_be_equal(models: Models, one: Considered, other: Considered) -> bool:
-    """Whether the interval of the ratio of the two holds 1."""
-    if one.candidate.point == other.candidate.point:
-        return True
-    tables = (as_table([each.candidate.point], models.space) for each in (one, other))
-    deviation = float(ratio_deviation(models.seconds, models.space, *tables)[0])
-    return abs(math.log(one.score / other.score)) <= SURE * deviation
-
-
-def _plainness(models: Models, one: Candidate) -> tuple[float, ...]:
-    """What a person would try first sorts first: few nodes and workers, nothing compiled or set."""
-    roles = Roles(models.space)
-    variant = 0.0
-    if VARIANT in one.point:
-        names = [str(level) for level in models.space[VARIANT].values]
-        variant = float(str(one.point[VARIANT]) != baseline(names))
-    pulled = float(sum(not levers.is_plain(name, value) for name, value in one.point.items()))
-    counts = (float(roles.count(one.point, role)) for role in ("workers", "threads"))
-    return (float(one.nodes), float(one.staged), variant, pulled, *counts)
-
-
-def _with_front(scored: Sequence[Considered]) -> list[Considered]:
-    """Marked where nothing takes both less time and less money."""
-    order = sorted(
-        range(len(scored)),
-        key=lambda i: (known(scored[i]).seconds, known(scored[i]).cost or 0.0),
-    )
-    marked, least = list(scored), math.inf
-    for i in order:
-        cost = known(scored[i]).cost or 0.0
-        if cost < least:
-            least = cost
-            marked[i] = replace(scored[i], on_front=True)
-    return marked
 
 
 def _document(one: Considered) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class Considered:
     estimate: Estimate | None = None  # None where it cannot work
     score: float = math.inf
     reason: str = ""
-    on_front: bool = False  # nothing else takes both less time and less money
+    on_front: bool = False  # nothing beats it, see `front.py`
     pays: Pays | None = None  # beside the plain variant, where it is another
 
 

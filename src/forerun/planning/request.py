@@ -262,13 +262,13 @@ class Request(Table):
         given = {**self.free, **self.fixed}.get(name)
         return None if given is None else Factor.parse(f"{name}={given}").values
 
-    def score(self, amounts: Mapping[Goal, float], best: Mapping[Goal, float]) -> float:
-        """The weighted sum of what a candidate takes, each over the least that any takes."""
+    def score(self, amounts: Mapping[Goal, float], least: Mapping[Goal, float]) -> float:
+        """The weighted sum of what a candidate takes, each over the least above 0 of any."""
         total = sum(self.objective.values())
         parts = (
-            weight * amounts[goal] / best[goal]
+            weight * amounts[goal] / least[goal]
             for goal, weight in self.objective.items()
-            if weight and best[goal] > 0
+            if weight
         )
         return sum(parts) / total
 
