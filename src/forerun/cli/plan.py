@@ -9,7 +9,7 @@ import typer
 
 from forerun.cli.common import Json, counted, note, print_json, results, shown, table, warn, working
 from forerun.errors import InputError
-from forerun.quantities import amount, between, percent, seconds
+from forerun.quantities import amount, between, money, percent, seconds
 
 if TYPE_CHECKING:
     from forerun.planning.planner import Plan
@@ -176,13 +176,14 @@ def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bo
     values = [shown(setting.get(name, "")) for name in varied]
     if estimate is None:
         return [mark, *values, shown(one.reason)]
-    money = "" if estimate.cost is None else f"{estimate.cost:.2f} {found.infrastructure.currency}"
+    currency = found.infrastructure.currency
+    cost = "" if estimate.cost is None else money(estimate.cost, currency)
     return [
         mark,
         *values,
         seconds(estimate.seconds),
         between(estimate.low, estimate.high),
-        *([money] if costs else []),
+        *([cost] if costs else []),
         shown(one.reason),
     ]
 
@@ -206,7 +207,7 @@ def _explain(found: Plan, number: int) -> None:
     made.add_row("time to the result", seconds(estimate.seconds))
     made.add_row("90 % interval", between(estimate.low, estimate.high))
     if estimate.cost is not None:
-        made.add_row("cost", f"{estimate.cost:.2f} {found.infrastructure.currency}")
+        made.add_row("cost", money(estimate.cost, found.infrastructure.currency))
     if estimate.joules is not None:
         made.add_row("energy", amount(estimate.joules, "joules"))
     if estimate.memory is not None:

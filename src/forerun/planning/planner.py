@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +16,9 @@ from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
 from forerun.planning.candidates import Candidate, Roles, candidates
-from forerun.planning.estimates import Estimate, Estimator, Models, alone, cautions, predict
-from forerun.planning.memory import NOTE, room
+from forerun.planning.constraints import Rules
+from forerun.planning.estimates import Estimator, Models, alone, cautions, predict
+from forerun.planning.memory import NOTE
 from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.ranking import may_be_equal, ranked
 from forerun.planning.reasons import Considered, known, with_reasons
@@ -84,16 +84,18 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     points = [one.point for one in possible]
     found = predict(models, [*points, *(alone(space, point) for point in points)])
     estimator = Estimator(request, infrastructure, models, found)
-    roles, judged = Roles(space), []
-    for one in possible:
-        estimate = estimator.estimate(one)
-        feasible = bool(found.feasible[found.places[one.point]])
-        partition = infrastructure.partition(one.partition)
-        has = room(request, partition, roles, one.point, one.nodes, found.memory is not None)
-        why_not = _breaks(request, infrastructure, one, estimate, has, feasible)
+    rules = Rules(request, infrastructure, Roles(space), found.memory is not None)
+    estimates = [estimator.estimate(one) for one in possible]
+    rules.check(estimates)
+    judged = []
+    for one, estimate in zip(possible, estimates, strict=True):
+        why_not = rules.broken(one, estimate)
+        if not found.feasible[found.places[one.point]]:
+            why_not = "memory: runs like this one ran out of it"
         if why_not:
             refused[_kind(why_not)] += 1
-        judged.append(Considered(one, estimate, reason=why_not))
+        warned = (*estimate.cautions, *rules.cautions(estimate))
+        judged.append(Considered(one, replace(estimate, cautions=warned), reason=why_not))
     fine = [one for one in judged if not one.reason]
     if not fine:
         raise InputError(f"request {request.name}", *_unmet(infrastructure, judged))
@@ -163,41 +165,6 @@ def _possible(request: Request, every: Sequence[Candidate]) -> tuple[list[Candid
     return possible, refused
 
 
-def _breaks(
-    request: Request,
-    infrastructure: Infrastructure,
-    one: Candidate,
-    estimate: Estimate,
-    room: float,
-    feasible: bool,
-) -> str:
-    """Which constraint or limit a candidate breaks; empty where it keeps them all."""
-    wanted, partition = request.constraints, infrastructure.partition(one.partition)
-    seconds = quantities.seconds
-    job = estimate.seconds - estimate.parts["wait"]
-    limit = min(filter(None, (partition.limits.walltime, request.job.walltime)), default=math.inf)
-    if not feasible:
-        return "memory: runs like this one ran out of it"
-    if job > limit:
-        return f"walltime: {seconds(job)}, more than the {seconds(limit)} of {one.partition}"
-    if wanted.deadline is not None and estimate.seconds > wanted.deadline:
-        late = f"{seconds(estimate.seconds)}, more than {seconds(wanted.deadline)}"
-        return f"deadline: {late}"
-    if wanted.budget is not None and estimate.cost is not None and estimate.cost > wanted.budget:
-        currency = infrastructure.currency
-        return f"budget: {estimate.cost:.2f} {currency}, more than {wanted.budget:.2f} {currency}"
-    if estimate.memory is not None and estimate.memory > room:
-        need, have = (quantities.amount(x, "bytes") for x in (estimate.memory, room))
-        return f"memory: a worker may need {need}, more than {have}"
-    least = wanted.efficiency
-    if least is not None and estimate.efficiency is not None and estimate.efficiency < least:
-        return (
-            f"efficiency: {quantities.percent(estimate.efficiency)}, "
-            f"less than {quantities.percent(least)}"
-        )
-    return ""
-
-
 def _kind(why_not: str) -> str:
     """Reasons that differ in a number alone are counted together."""
     return why_not.partition(":")[0]
@@ -206,11 +173,13 @@ def _kind(why_not: str) -> str:
 def _unmet(infrastructure: Infrastructure, judged: Sequence[Considered]) -> tuple[str, str]:
     """That nothing keeps the constraints: what the cheapest and the fastest would take."""
     fastest = min(judged, key=lambda one: known(one).seconds)
-    told = [f"the fastest takes {quantities.seconds(known(fastest).seconds)}"]
+    takes, most = map(quantities.seconds, (known(fastest).seconds, known(fastest).high))
+    told = [f"the fastest takes {takes}, up to {most}"]
     priced = [one for one in judged if known(one).cost is not None]
     if priced:
         cheapest = min(priced, key=lambda one: known(one).cost or 0.0)
-        told.append(f"the cheapest costs {known(cheapest).cost:.2f} {infrastructure.currency}")
+        cost = quantities.money(known(cheapest).cost or 0.0, infrastructure.currency)
+        told.append(f"the cheapest costs {cost}")
     kinds = Counter(_kind(one.reason) for one in judged)
     most = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(3))
     return f"nothing that keeps its constraints: {most}", f"other ones: {'; '.join(told)}"
