@@ -16,8 +16,9 @@ from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
 from forerun.planning.candidates import Candidate, Roles, candidates
+from forerun.planning.cautions import cautions_of
 from forerun.planning.constraints import Rules
-from forerun.planning.estimates import Estimator, Models, alone, cautions, predict
+from forerun.planning.estimates import Estimator, Models, alone, predict
 from forerun.planning.memory import NOTE
 from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.ranking import may_be_equal, ranked
@@ -27,20 +28,22 @@ from forerun.planning.versions import version_notes
 from forerun.study import Study
 
 KEPT = 1_000  # candidates of a plan that are written down
+EXAMPLES = 100  # of those that are refused, too
 FEWEST = 5  # runs that a model needs
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was considered, the best first; what cannot work or must not be comes last."""
+    """What can be had, the best first; of what cannot, how many for which reason, and some."""
 
     request: Request
     infrastructure: Infrastructure
-    considered: tuple[Considered, ...]
+    considered: tuple[Considered, ...]  # without those that are refused
     refused: Mapping[str, int]  # why the others cannot be had, and how many of them
     notes: tuple[str, ...] = ()
     runs: int = 0  # of the study, that the model has learnt from
     pays: tuple[Pays, ...] = ()  # after how many steps compiling does, all else as chosen
+    examples: tuple[Considered, ...] = ()  # of what is refused, for each reason in turn
 
     @property
     def chosen(self) -> Considered:
@@ -54,8 +57,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON holds it: the best thousand, the front, and counts of the rest."""
-        beyond = [one for one in self.considered[KEPT:] if one.on_front]
-        kept = [*self.considered[:KEPT], *beyond]
+        kept = _kept(self.considered)
         return {
             "request": self.request.model_dump(mode="json", exclude_defaults=True),
             "infrastructure": self.infrastructure.name,
@@ -66,6 +68,9 @@ class Plan:
             "front": [place for place, one in enumerate(kept) if one.on_front],
             "candidates": [_document(one) for one in kept],
             "refused": dict(self.refused),
+            "refused_examples": [
+                {**_where(one.candidate), "reason": one.reason} for one in self.examples
+            ],
             "pays": [one.to_dict() for one in self.pays],
             "notes": list(self.notes),
         }
@@ -99,18 +104,16 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     fine = [one for one in judged if not one.reason]
     if not fine:
         raise InputError(f"request {request.name}", *_unmet(infrastructure, judged))
-    order = ranked(request, models, fine)
-    best = known(order[0])
-    warned = (*best.cautions, *cautions(models, order[0].candidate))
-    first = replace(order[0], estimate=replace(best, cautions=warned))
-    told = with_reasons(request, infrastructure, [first, *order[1:]])
+    order = _warned(models, ranked(request, models, fine))
+    told = with_reasons(request, infrastructure, order)
+    first = told[0]
     if (
         len(told) > 1
         and told[1].score > first.score
         and may_be_equal(request, models, first, told[1])
     ):
-        unsure = f"{told[0].reason}; the model cannot tell it from the next"
-        told[0] = replace(told[0], reason=unsure)
+        unsure = f"{first.reason}; the model cannot tell it from the next"
+        told[0] = replace(first, reason=unsure)
     others = beside(models, first.candidate.point)
     compiled = pays(models, [*others, *(one.candidate.point for one in told[:KEPT])])
     return Plan(
@@ -121,6 +124,7 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         (*_notes(request), *([NOTE] if models.memory is None and request.network else [])),
         len(seen),
         tuple(compiled[point] for point in others if point in compiled),
+        _examples(every, judged),
     )
 
 
@@ -130,7 +134,11 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
     names = list(request.application.commands) or [one.name for one in known_variants]
     given = [Factor.parse(f"{name}={v}") for name, v in {**request.free, **request.fixed}.items()]
     is_named = not request.application.commands and any(one.role == "compiler" for one in given)
-    if len(names) > 1 and not is_named:
+    named = request.choices(VARIANT)
+    for one in () if named is None or not request.application.commands else named:
+        if one not in names:
+            raise InputError(VARIANT, one, f"one of the commands {', '.join(names)}")
+    if len(names) > 1 and not is_named and named is None:
         given.append(Factor(VARIANT, "categorical", values=tuple(names)))
     seen = pd.DataFrame({VARIANT: names})
     every = candidates(request, infrastructure, Space(given), seen, measured=False)
@@ -142,7 +150,43 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
         for one in order
     )
     notes = [*_notes(request), "nothing was measured: no ranking; --trial SECONDS measures"]
-    return Plan(request, infrastructure, considered, dict(refused), tuple(notes))
+    return Plan(
+        request,
+        infrastructure,
+        considered,
+        dict(refused),
+        tuple(notes),
+        examples=_examples(every, ()),
+    )
+
+
+def _kept(considered: Sequence[Considered]) -> list[Considered]:
+    """Those that are written down: the best, and after them whatever else is on the front."""
+    return [*considered[:KEPT], *(one for one in considered[KEPT:] if one.on_front)]
+
+
+def _warned(models: Models, order: list[Considered]) -> list[Considered]:
+    """With a word where the model goes beyond what was measured, for those that are kept."""
+    lines = cautions_of(models, [one.candidate.point for one in _kept(order)])
+    warned = []
+    for one in order:
+        estimate, more = known(one), lines.get(one.candidate.point, ())
+        cautions = (*estimate.cautions, *more)
+        warned.append(replace(one, estimate=replace(estimate, cautions=cautions)) if more else one)
+    return warned
+
+
+def _examples(every: Sequence[Candidate], judged: Sequence[Considered]) -> tuple[Considered, ...]:
+    """Some of those that are refused: the first of each reason, then the second, and so on."""
+    refused = [one for one in judged if one.reason]
+    refused += [Considered(one, reason=one.why_not) for one in every if one.why_not]
+    counts: Counter[str] = Counter()
+    turns = []
+    for place, one in enumerate(refused):
+        kind = _kind(one.reason)
+        turns.append((counts[kind], place))
+        counts[kind] += 1
+    return tuple(refused[place] for _, place in sorted(turns)[:EXAMPLES])
 
 
 def _notes(request: Request) -> tuple[str, ...]:
