@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forerun.quantities import amount, between, number, percent, scale_of, seconds, unit_of
+from forerun.quantities import amount, between, money, number, percent, scale_of, seconds, unit_of
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,11 @@ def test_a_duration_says_what_it_is_worth(value: float) -> None:
     words = seconds(value).split()
     total = sum(float(n) * worth[u] for n, u in zip(words[::2], words[1::2], strict=True))
     assert total == pytest.approx(value, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.00123456, "0.00123"), (0.5, "0.5"), (0.996, "1.00"), (12.346, "12.35")],
+)
+def test_money_of_less_than_a_cent_is_not_nothing(value: float, text: str) -> None:
+    assert money(value, "EUR") == f"{text} EUR"

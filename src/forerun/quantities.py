@@ -50,6 +50,12 @@ def between(low: float, high: float, target: str = "seconds", unit: str = "") ->
     return f"{amount(low, target, unit)} to {amount(high, target, unit)}"
 
 
+def money(value: float, currency: str) -> str:
+    """An amount of money: to the cent, and three significant digits of less than one."""
+    plain = f"{value:.2f}" if abs(value) >= 0.995 else number(value)
+    return f"{plain} {currency}"
+
+
 def unit_of(target: str) -> str:
     """The unit in which the column `target` is stored; empty where it is not known."""
     if target.endswith("seconds"):

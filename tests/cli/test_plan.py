@@ -36,6 +36,7 @@ partitions:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")  # reasons of one line
     (tmp_path / "request.yaml").write_text(REQUEST)
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     space = Space([Factor.parse("batch=16,32,64"), Factor.parse("workers=1,2,4,8")])

@@ -139,7 +139,10 @@ def test_a_deadline_that_a_dearer_one_meets(study: Study) -> None:
         ({"fixed": {"steps": "10"}}, "batch, the batch size: found neither fixed nor free"),
         ({"fixed": {"batch": "8", "speed": "9"}}, "fixed: speed: found no such factor"),
         ({"target": {"nodes": 64}}, "64 nodes, more than the 4 of cpu"),
-        ({"free": {"batch": "1..60000:1"}, "fixed": {}}, "candidates, expected at most 200000"),
+        (
+            {"free": {"batch": "1..60000:1"}, "fixed": {"steps": "10"}},
+            "candidates, expected at most 200000",
+        ),
         ({"measured_on": "gpu"}, "partition: found gpu"),
         ({"wishes": {"accelerator": "nvidia"}}, "no accelerators in cpu"),
         ({"job": {"queue": "gpu"}}, "queue of request: found gpu, expected one of cpu"),

@@ -9,12 +9,13 @@ import typer
 
 from forerun.cli.common import Json, counted, note, print_json, results, shown, table, warn, working
 from forerun.errors import InputError
-from forerun.quantities import amount, between, percent, seconds
+from forerun.quantities import amount, between, money, percent, seconds
 
 if TYPE_CHECKING:
     from forerun.planning.planner import Plan
     from forerun.planning.reasons import Considered
     from forerun.planning.request import Request
+    from forerun.study import Study
 
 ROWS = 12  # candidates of the table
 
@@ -86,6 +87,8 @@ def plan(
     else:
         with Study.open(asked.study) as study, working("planning"):
             found = find(asked, infrastructure, study)
+            if trial is not None and on:
+                found = _with_host(found, study)
     if output is not None:
         _write(found, output)
     if plot is not None:
@@ -114,6 +117,25 @@ def _tried(asked: Request, path: Path, time: str) -> Path:
         raise KeyboardInterrupt
     note(f"{wanted.study}: {counted(summary.made, 'trial')}; {summary.reason}")
     return wanted.study
+
+
+def _with_host(found: Plan, study: Study) -> Plan:
+    """With a note where trials of this machine are taken for runs of another one."""
+    from dataclasses import replace
+
+    from forerun.infrastructure.detection import machine
+    from forerun.planning.candidates import Roles, measured_partitions
+
+    roles, here = Roles(study.space), machine().name
+    asked, there = found.request, found.infrastructure
+    if asked.measured_on is not None or roles["partition"] is not None or there.name == here:
+        return found
+    partition = measured_partitions(asked, there, roles)[0]
+    line = (
+        f"the trials ran on {here}, and are taken for runs on {partition} of {there.name}: "
+        "measured_on says so"
+    )
+    return replace(found, notes=(*found.notes, line))
 
 
 def _write(found: Plan, path: Path) -> None:
@@ -167,7 +189,7 @@ def _print(found: Plan, rows: int) -> None:
         to.print(shown(beside.told), highlight=False)
     for reason, count in sorted(found.refused.items(), key=lambda pair: -pair[1])[:rows]:
         to.print(f"{counted(count, 'candidate')} left out: {shown(reason)}", highlight=False)
-    _warn(found)
+    _warn(found, found.chosen)
 
 
 def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bool) -> list[str]:
@@ -176,13 +198,14 @@ def _row(found: Plan, number: int, one: Considered, varied: list[str], costs: bo
     values = [shown(setting.get(name, "")) for name in varied]
     if estimate is None:
         return [mark, *values, shown(one.reason)]
-    money = "" if estimate.cost is None else f"{estimate.cost:.2f} {found.infrastructure.currency}"
+    currency = found.infrastructure.currency
+    cost = "" if estimate.cost is None else money(estimate.cost, currency)
     return [
         mark,
         *values,
         seconds(estimate.seconds),
         between(estimate.low, estimate.high),
-        *([money] if costs else []),
+        *([cost] if costs else []),
         shown(one.reason),
     ]
 
@@ -206,7 +229,7 @@ def _explain(found: Plan, number: int) -> None:
     made.add_row("time to the result", seconds(estimate.seconds))
     made.add_row("90 % interval", between(estimate.low, estimate.high))
     if estimate.cost is not None:
-        made.add_row("cost", f"{estimate.cost:.2f} {found.infrastructure.currency}")
+        made.add_row("cost", money(estimate.cost, found.infrastructure.currency))
     if estimate.joules is not None:
         made.add_row("energy", amount(estimate.joules, "joules"))
     if estimate.memory is not None:
@@ -218,10 +241,10 @@ def _explain(found: Plan, number: int) -> None:
     to.print(shown(one.reason), highlight=False)
     for beside in found.pays if number == 1 else filter(None, [one.pays]):
         to.print(shown(beside.told), highlight=False)
-    _warn(found)
+    _warn(found, one)
 
 
-def _warn(found: Plan) -> None:
-    estimate = found.chosen.estimate
+def _warn(found: Plan, one: Considered) -> None:
+    estimate = one.estimate
     for line in (*(estimate.cautions if estimate else ()), *found.notes):
         warn(line)

@@ -74,10 +74,12 @@ def candidates(
     `seen` are the runs of the study: what neither is fixed nor freed takes the values it had there.
     """
     check_names(request, space)
+    check_roles(space)
     partitions = allowed_partitions(request, infrastructure)
     choices = {name: values_of(request, factor, seen) for name, factor in space.items()}
-    count = math.prod(map(len, choices.values())) * len(partitions)
-    count *= len(storages(request, infrastructure, next(iter(partitions))))
+    stored = {name: storages(request, infrastructure, name) for name in partitions}
+    count = math.prod(map(len, choices.values()))
+    count *= sum(max(1, len(stores)) for stores in stored.values())
     if count > MOST:
         raise InputError("request", f"{count} candidates", f"at most {MOST}: fix some factors")
     points = [
@@ -90,11 +92,12 @@ def candidates(
         unfit = unfitting(request, name, partition)
         if not unfit and name not in known:
             unfit = f"nothing was measured on {name}"
-        stores = storages(request, infrastructure, name)
+        if not stored[name]:
+            unfit = unfit or f"{name} reaches no storage that could hold the data"
         for point in points:
             nodes, why_not = needed(request, name, partition, point, roles)
             why_not = uncompilable(request, partition, point, roles) or why_not
-            for storage, staged in stores:
+            for storage, staged in stored[name] or [("", False)]:
                 made = Candidate(point, name, nodes, storage, staged, unfit or why_not)
                 if not made.why_not:
                     problem = _storage_problem(request, infrastructure, roles, made)
@@ -109,6 +112,15 @@ def check_names(request: Request, space: Space) -> None:
         for name in given:
             if name not in space:
                 raise InputError(f"{where}: {name}", "no such factor", f"one of {', '.join(space)}")
+
+
+def check_roles(space: Space) -> None:
+    """InputError for two factors that play the same part: which of them counts is not known."""
+    seen: dict[Role, str] = {}
+    for name, factor in space.items():
+        if factor.role is not None and seen.setdefault(factor.role, name) != name:
+            found = f"{seen[factor.role]} and {name}"
+            raise InputError(f"the role {factor.role}", found, "one factor of the study")
 
 
 def allowed_partitions(request: Request, infrastructure: Infrastructure) -> dict[str, Partition]:
@@ -140,10 +152,24 @@ def values_of(request: Request, factor: Factor, seen: pd.DataFrame) -> tuple[Val
     if given is not None:
         return tuple(factor.value(value) for value in given)
     measured = seen[factor.name].unique().tolist()
-    if factor.role == "batch" and len(measured) > 1:
-        expected = f"fixed: {{{factor.name}: N}}, or free, for a larger batch is other training"
-        raise InputError(f"{factor.name}, the batch size", "neither fixed nor free", expected)
+    if len(measured) > 1:
+        _check_named(factor)
     return tuple(sorted((factor.value(value) for value in measured), key=_order))
+
+
+def _check_named(factor: Factor) -> None:
+    """InputError for what a plan must not choose by itself: it would have less work be done."""
+    name = factor.name
+    if factor.role == "batch":
+        what, why = "the batch size", "a larger batch is other training"
+    elif factor.role == "steps":
+        what, why = "the steps of a run", "fewer of them are other training"
+    elif factor.scope == "intrinsic":
+        what, why = "an intrinsic factor", "another value is another application"
+    else:
+        return
+    expected = f"fixed: {{{name}: …}}, or free, for {why}"
+    raise InputError(f"{name}, {what}", "neither fixed nor free", expected)
 
 
 def _order(value: Value) -> tuple[bool, float, str]:
@@ -185,9 +211,9 @@ def unfitting(request: Request, name: str, partition: Partition) -> str:
 
 def _too_small(job: Job, name: str, partition: Partition) -> str:
     """What the job asks of each node that those of a partition do not have, or may not give."""
-    processors, devices = partition.processors, partition.accelerators
+    devices = partition.accelerators
     processes = max(job.cores or 0, job.processes * (job.cores_per_process or 1))
-    threads = processors.count * processors.threads
+    threads = _all_threads(partition)
     if processes > threads:
         return f"{processes} cores a node, more than the {threads} of {name}"
     if job.accelerators and devices and job.accelerators > devices.count:
@@ -202,6 +228,11 @@ def _too_small(job: Job, name: str, partition: Partition) -> str:
     return ""
 
 
+def _all_threads(partition: Partition) -> int:
+    """What a scheduler calls the cores of a node: as many as can run at once."""
+    return partition.processors.count * partition.processors.threads
+
+
 def needed(
     request: Request, name: str, partition: Partition, point: Mapping[str, Value], roles: Roles
 ) -> tuple[int, str]:
@@ -210,10 +241,10 @@ def needed(
     elsewhere = roles["partition"]
     if elsewhere is not None and point[elsewhere] != name:
         return 1, f"{elsewhere} {point[elsewhere]} is another partition"
-    cores = partition.processors.all_cores
-    if threads > cores:
-        return 1, f"{threads} threads, more than the {cores} cores of a node of {name}"
-    each, what = cores // threads, f"{threads}-thread workers"
+    most = _all_threads(partition)
+    if threads > most:
+        return 1, f"{threads} threads, more than the {most} of a node of {name}"
+    each, what = most // threads, f"{threads}-thread workers"
     if uses_devices(request, roles):
         if partition.accelerators is None:
             return 1, f"no accelerators in {name}"

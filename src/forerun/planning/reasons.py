@@ -20,10 +20,10 @@ class Considered:
     """A candidate, what it would take, and why it is chosen or not."""
 
     candidate: Candidate
-    estimate: Estimate | None = None  # None where it cannot work
+    estimate: Estimate | None = None  # None where nothing was measured, or it cannot work
     score: float = math.inf
     reason: str = ""
-    on_front: bool = False  # nothing else takes both less time and less money
+    on_front: bool = False  # nothing beats it, see `front.py`
     pays: Pays | None = None  # beside the plain variant, where it is another
 
 
@@ -107,7 +107,7 @@ def _amount(one: Considered, goal: Goal) -> float:
 
 def _spelt(infrastructure: Infrastructure, goal: Goal, amount: float) -> str:
     if goal == "cost":
-        return f"{amount:.2f} {infrastructure.currency}"
+        return quantities.money(amount, infrastructure.currency)
     return quantities.amount(amount, "joules" if goal == "energy" else "seconds")
 
 

@@ -16,8 +16,8 @@
 
 Of the factors of the study those that are fixed have one value, those that are free are the
 planner's to choose, and those that neither names are free too, at the values that were measured;
-but the batch size stays what the application's own default is unless it is named, for a larger
-batch is other training. With `batch_effect` it may be freed and its price is counted.
+but a batch size, steps or an intrinsic factor that varied must be named, for with another value of
+it something else is trained. With `batch_effect` it may be freed and its price is counted.
 """
 
 from __future__ import annotations
@@ -262,13 +262,13 @@ class Request(Table):
         given = {**self.free, **self.fixed}.get(name)
         return None if given is None else Factor.parse(f"{name}={given}").values
 
-    def score(self, amounts: Mapping[Goal, float], best: Mapping[Goal, float]) -> float:
-        """The weighted sum of what a candidate takes, each over the least that any takes."""
+    def score(self, amounts: Mapping[Goal, float], least: Mapping[Goal, float]) -> float:
+        """The weighted sum of what a candidate takes, each over the least above 0 of any."""
         total = sum(self.objective.values())
         parts = (
-            weight * amounts[goal] / best[goal]
+            weight * amounts[goal] / least[goal]
             for goal, weight in self.objective.items()
-            if weight and best[goal] > 0
+            if weight
         )
         return sum(parts) / total
 

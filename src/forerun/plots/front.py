@@ -1,23 +1,18 @@
-"""Time to the result against what it takes besides, as a table: what a plan's figure shows.
-
-That is money where all candidates have a price, else energy where all have it, else nodes.
-"""
+"""Time to the result against what it takes besides, as a table: what a plan's figure shows."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from forerun.planning.front import on_front, taken_besides
 from forerun.plots.axes import Axis, factor_axis, target_axis
 from forerun.plots.tables import DRAWN, drawn
 from forerun.quantities import number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from forerun.factors import Value
     from forerun.planning.planner import Plan
 
@@ -66,25 +61,16 @@ def front(plan: Plan) -> Front:
     """The table of a plan whose candidates have estimates."""
     known = [one for one in plan.considered if one.estimate is not None]
     found = [one.estimate for one in known if one.estimate is not None]
-    taken, unit, values = "nodes", "", [float(one.candidate.nodes) for one in known]
-    for name, each, of in (
-        ("cost", [one.cost for one in found], plan.infrastructure.currency),
-        ("joules", [one.joules for one in found], ""),
-    ):
-        amounts = [amount for amount in each if amount is not None]
-        if len(amounts) == len(known) and any(amounts):
-            taken, unit, values = name, of, amounts
-            break
-    seconds = [one.seconds for one in found]
+    taken, values = taken_besides(known)
     settings = [one.candidate.setting for one in known]
     varied = [name for name in settings[0] if len({one.get(name) for one in settings}) > 1]
     rows = pd.DataFrame(
         {
-            "seconds": seconds,
+            "seconds": [one.seconds for one in found],
             "low": [one.low for one in found],
             "high": [one.high for one in found],
             "taken": values,
-            "front": _unbeaten(seconds, values),
+            "front": on_front(known),
             "chosen": [one is plan.chosen for one in known],
             "setting": [
                 ", ".join(f"{name} {_value(one[name])}" for name in varied if name in one)
@@ -93,16 +79,7 @@ def front(plan: Plan) -> Front:
             "reason": [one.reason for one in known],
         }
     )
-    return Front(rows, taken, unit)
-
-
-def _unbeaten(seconds: Sequence[float], taken: Sequence[float]) -> list[bool]:
-    """Where nothing that is as fast takes as little."""
-    marked, least = [False] * len(seconds), math.inf
-    for place in sorted(range(len(seconds)), key=lambda i: (seconds[i], taken[i])):
-        if taken[place] < least:
-            least, marked[place] = taken[place], True
-    return marked
+    return Front(rows, taken, plan.infrastructure.currency if taken == "cost" else "")
 
 
 def _value(value: Value) -> str:
