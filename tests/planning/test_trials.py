@@ -179,6 +179,12 @@ def test_many_steps_follow_from_a_few(tmp_path: Path) -> None:
     assert few.chosen.candidate.point["variant"] == "eager"
 
 
+def test_another_infrastructure_than_the_one_asked_for_is_refused() -> None:
+    assert unmeasured(request(target={"infrastructure": "here"}), HERE).count == 6
+    with pytest.raises(InputError, match="found there, expected here, what is given"):
+        unmeasured(request(target={"infrastructure": "there"}), HERE)
+
+
 def test_what_was_not_measured_is_listed_unranked() -> None:
     found = unmeasured(request(), HERE)
     assert (found.count, found.runs, found.chosen.estimate) == (6, 0, None)
