@@ -4,7 +4,9 @@
 
 DIR holds pollux.csv (petuum/adaptdl, the Pollux artifact): step times of six training jobs on 1 to
 64 T4 GPUs. From 60 runs on up to 16 GPUs nodes, GPUs and batch a GPU are chosen for 24 to 64 GPUs.
-The regret in throughput is how far the choice falls short of the best measured one, both measured:
+Every method's predictions are ranked alike, forerun's being those of a PerformanceModel: what is
+judged is the model, not `forerun plan`, which besides takes the simpler of near equals. The regret
+in throughput is how far the choice falls short of the best measured one, both measured:
 
 - where up to G GPUs can be had, for each G that was measured, on average (the claim: at most 5 %,
   and below every other method's);

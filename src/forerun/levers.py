@@ -23,7 +23,9 @@ from forerun.errors import InputError
 
 Variables = Mapping[str, str]
 
-# What each value of a lever sets. In each of them the first value is what a program has by itself.
+# What each value of a lever sets. In each of them the first value is what a program has by itself;
+# but on NVIDIA's GPUs since Ampere TensorFlow uses TF32 unless it is told not to, PyTorch for
+# convolutions, and float32 turns that off.
 _AFFINITY: dict[str, Variables] = {
     # Places are ignored where nothing is bound.
     "none": {"OMP_PROC_BIND": "false", "OMP_PLACES": "cores"},
@@ -31,7 +33,8 @@ _AFFINITY: dict[str, Variables] = {
     "spread": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"},
 }
 # What may be used for float32: oneDNN on processors; cuBLAS and cuDNN, of which PyTorch is asked
-# for its own word too. No variable brings bfloat16 to those.
+# for its own word too. No variable brings bfloat16 to those. Of NVIDIA's variable only 0 is
+# documented, TF32 nowhere; the 1 is there to go over a 0 of the shell, and nothing relies on more.
 _PRECISION: dict[str, Variables] = {
     value: {
         "ONEDNN_DEFAULT_FPMATH_MODE": mode,

@@ -32,6 +32,30 @@ def test_this_machine(tmp_path: Path) -> None:
     assert Infrastructure.load(file) == found
 
 
+@pytest.mark.parametrize(
+    ("line", "limits", "memory"),
+    [
+        ("0::/box/run", {"box/memory.max": "104857600", "box/run/memory.max": "max"}, 100),
+        ("0::/elsewhere", {"memory.max": "104857601"}, 100),
+        ("4:cpu,memory:/box", {"memory/box/memory.limit_in_bytes": "209715200"}, 200),
+        ("4:cpu:/box", {"cpu/box/memory.limit_in_bytes": "209715200"}, None),
+        ("0::/box", {"box/memory.max": str(2**60)}, None),
+        ("4:memory:/", {"memory/memory.limit_in_bytes": "9223372036854771712"}, None),
+    ],
+)
+def test_memory_is_what_the_control_group_may_use(
+    tmp_path: Path, line: str, limits: dict[str, str], memory: int | None
+) -> None:
+    (tmp_path / "cgroup").write_text(f"{line}\n")
+    for name, text in limits.items():
+        file = tmp_path / "groups" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    host = detection.memory(tmp_path / "none", tmp_path / "groups")
+    found = detection.memory(tmp_path / "cgroup", tmp_path / "groups")
+    assert found == (host if memory is None else memory * 2**20)
+
+
 def test_a_slurm_cluster_has_a_partition_for_each_kind_of_node() -> None:
     found = detection.slurm_partitions(PARTITIONS, NODES)
     assert {name: part.nodes for name, part in found.items()} == {"cpu": 2, "cpu-2": 1, "gpu": 2}

@@ -25,6 +25,7 @@ WANTED = [
     for point in SPACE.grid()
     if point["epochs"] == SPACE["epochs"].values[0]
 ]
+ONCE = dict.fromkeys(WANTED, 1.0)
 
 
 def seconds(point: Point) -> float:
@@ -57,7 +58,7 @@ def regret(design: Adaptive, runs: list[Run]) -> float:
 def test_few_runs_find_the_best_and_none_is_random() -> None:
     lost, lost_otherwise = [], []
     for seed in range(3):
-        design = Adaptive(SPACE, seed, wanted=WANTED)
+        design = Adaptive(SPACE, seed, wanted=ONCE)
         runs = made(design, 14, seed)
         assert all(run.source != "measure random" for run in runs)
         lost.append(regret(design, runs))
@@ -68,15 +69,48 @@ def test_few_runs_find_the_best_and_none_is_random() -> None:
 
 
 def test_runs_go_to_what_may_be_best() -> None:
-    design = Adaptive(SPACE, 0, wanted=WANTED)
+    design = Adaptive(SPACE, 0, wanted=ONCE)
     late = [run.point for run in made(design, 16, 0)][8:]
     assert np.mean([float(point["batch"]) for point in late]) > 32
     assert sum(point["loader"] == "fast" for point in late) > len(late) / 2
 
 
+STEPS = Space([SPACE[name] for name in ("batch", "threads", "compiler", "loader")])
+MANY = {point: 1e6 / float(point["batch"]) for point in STEPS.grid()}
+
+
+def stepped(design: Adaptive, count: int) -> list[Run]:
+    """Runs that time one step: the quicker the smaller its batch is, though not for a sample."""
+    noise = np.random.default_rng(0)
+    runs: list[Run] = []
+    while len(runs) < count:
+        point = design.next(runs, [], 1)[0].point
+        taken = step(point) * float(np.exp(0.03 * noise.standard_normal()))
+        runs.append(Run(point, {"seconds": taken}))
+    return runs
+
+
+def step(point: Point) -> float:
+    taken = (4 + 0.1 * float(point["batch"])) / math.sqrt(float(point["threads"]))
+    taken += 0.5 * (point["loader"] == "slow")
+    return taken * (0.9 if point["compiler"] == "jit" else 1.0)
+
+
+def batches(runs: list[Run]) -> list[float]:
+    return [float(run.point["batch"]) for run in runs]
+
+
+def test_what_is_done_seldom_need_not_be_quick() -> None:
+    late = batches(stepped(Adaptive(STEPS, 0, wanted=MANY), 15)[8:])
+    assert np.mean(late) > 45
+    assert min(late) > 16
+    once = Adaptive(STEPS, 0, wanted=dict.fromkeys(MANY, 1.0))
+    assert np.mean(batches(stepped(once, 15)[8:])) < np.mean(late)
+
+
 def test_it_goes_on_from_the_runs_alone() -> None:
-    runs = made(Adaptive(SPACE, 0, wanted=WANTED), 12, 0)
-    again = Adaptive(SPACE, 0, wanted=WANTED).next(runs[:10], [], 1)
+    runs = made(Adaptive(SPACE, 0, wanted=ONCE), 12, 0)
+    again = Adaptive(SPACE, 0, wanted=ONCE).next(runs[:10], [], 1)
     assert again[0].point == runs[10].point
 
 

@@ -104,13 +104,13 @@ def test_every_option_has_its_place(tmp_path: Path) -> None:
     assert (job.array, job.after, job.begin) == ("1-4", "123", "2026-01-01T10:00")
     assert (job.prologue, job.epilogue) == ("module load gcc", "rm -r scratch")
     assert found.target.scheduler == "pbs"
-    assert (found.target.infrastructure, found.target.nodes) == ("daint", 2)
+    assert found.target.nodes == 2
+    assert "target.name is kept as a note: daint" in found.notes  # --on says where
     assert found.constraints.efficiency == 0.7
     assert (found.application.framework, found.application.version) == ("tensorflow", "2.1")
     assert found.application.build == "make -j 8"
     wishes = found.wishes
-    assert (wishes.compiler, wishes.storage, wishes.trials) == ("xla", "ssd", True)
-    assert (wishes.processor, wishes.accelerator, wishes.image) == ("x86", None, "")
+    assert (wishes.compiler, wishes.processor, wishes.accelerator) == ("xla", "x86", None)
 
 
 def test_the_command_expands_named_variables_and_nothing_else(tmp_path: Path) -> None:
@@ -148,6 +148,42 @@ def test_what_cannot_be_honoured_is_noted(tmp_path: Path) -> None:
     assert "data.location is kept as a note: /some/data" in notes
     assert "data.size is kept as a note: 67" in notes
     assert any("--trial" in note for note in notes)
+    assert any("storage_class_pref is kept as a note: default-ssd" in note for note in notes)
+
+
+def test_what_a_network_is_and_how_it_was_tuned_are_noted(tmp_path: Path) -> None:
+    document = changed("job.optimisation.autotuning", {"tuner": "cresta", "input": "tune.dsl"})
+    document["job"]["application"]["container_runtime"] = "docker://example/image"
+    training = document["job"]["optimisation"]["app_type-ai_training"]
+    training["config"] = {
+        "ai_framework": "pytorch",
+        "distributed_training": True,
+        "layers": 6,
+        "parameters": 1000,
+    }
+    training["ai_framework-pytorch"] = {"version": "1.4", "glow": True}
+    found = read(tmp_path, document)
+    assert found.wishes.compiler is None
+    assert {
+        "config.distributed_training is kept as a note: True",
+        "config.layers is kept as a note: 6",
+        "config.parameters is kept as a note: 1000",
+        "autotuning.tuner is kept as a note: cresta",
+        "autotuning.input is kept as a note: tune.dsl",
+        "container_runtime is kept as a note: docker://example/image",
+        "glow is no longer made: inductor is what PyTorch compiles with",
+    } <= set(found.notes)
+
+
+def test_inference_is_a_task_of_its_own(tmp_path: Path) -> None:
+    assert read(tmp_path, {"job": JOB}).task == "training"
+    assert read(tmp_path, changed("job.optimisation.app_type", "ai_inference")).task == "inference"
+
+
+def test_an_efficiency_of_all_is_one_that_can_be_had(tmp_path: Path) -> None:
+    found = read(tmp_path, changed("job.application.minimal_efficiency", 1.0))
+    assert found.constraints.efficiency == 0.999
+    assert any(note.startswith("minimal_efficiency 1 ") for note in found.notes)
 
 
 def test_an_mpi_program(tmp_path: Path) -> None:

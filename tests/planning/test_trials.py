@@ -59,6 +59,36 @@ def test_the_best_is_wanted_at_the_values_in_earnest(tmp_path: Path) -> None:
     assert {point["epochs"] for point in only_tried} == {3}
 
 
+def test_what_only_trials_vary_may_be_chosen_but_of_steps_the_most(tmp_path: Path) -> None:
+    commands = {"command": "run {batch} {epochs} --{loader}"}
+    asked = request(application=commands, fixed={}, trial={"epochs": "3,1", "loader": "slow,fast"})
+    wanted = trial_of(asked, tmp_path / "r.yaml", 60.0).wanted
+    assert {point["epochs"] for point in wanted} == {3}
+    assert {point["loader"] for point in wanted} == {"slow", "fast"}
+
+
+def test_each_is_wanted_as_often_as_it_is_done(tmp_path: Path) -> None:
+    def often(**changes: object) -> dict[tuple[float, float], float]:
+        asked = request(
+            application={"command": "run {batch} {workers}"},
+            fixed={},
+            free={"batch": [16, 64], "workers": [1, 4]},
+            trial={},
+            **changes,
+        )
+        wanted = trial_of(asked, tmp_path / "r.yaml", 60.0).wanted
+        return {(float(p["batch"]), float(p["workers"])): n for p, n in wanted.items()}
+
+    assert set(often(steps=50).values()) == {50}
+    each = often(samples=6400)
+    assert each == {(16, 1): 400, (16, 4): 100, (64, 1): 100, (64, 4): 25}
+    together = often(samples=6400, batch_is="total")
+    assert together == {(16, 1): 400, (16, 4): 400, (64, 1): 100, (64, 4): 100}
+    dearer = often(samples=6400, batch_effect={"reference": 16, "noise": 48})
+    assert dearer[16, 1] == 400
+    assert dearer[64, 1] == 100 * (48 + 64) / (48 + 16)
+
+
 def test_trials_go_on_where_others_ended(tmp_path: Path) -> None:
     study = Study.create(tmp_path / "r.db", Space([Factor.parse("batch=16,32")]))
     study.add(Run(Point({"batch": 16}), {"seconds": 20.0}, source="measure:chosen"))
@@ -147,6 +177,12 @@ def test_many_steps_follow_from_a_few(tmp_path: Path) -> None:
         assert one.estimate.low < one.estimate.seconds < one.estimate.high
     few = plan(request(fixed={"epochs": 3}), HERE, study)
     assert few.chosen.candidate.point["variant"] == "eager"
+
+
+def test_another_infrastructure_than_the_one_asked_for_is_refused() -> None:
+    assert unmeasured(request(target={"infrastructure": "here"}), HERE).count == 6
+    with pytest.raises(InputError, match="found there, expected here, what is given"):
+        unmeasured(request(target={"infrastructure": "there"}), HERE)
 
 
 def test_what_was_not_measured_is_listed_unranked() -> None:

@@ -23,6 +23,8 @@ from forerun.infrastructure.description import (
 
 ASK = 30.0  # seconds that a program may take to answer
 MIB = 2**20
+GROUPS = Path("/sys/fs/cgroup")
+_VERSION_1, _VERSION_2 = "memory.limit_in_bytes", "memory.max"  # files of control groups
 # What answers where there is a scheduler, or a container runtime, that would take our work.
 _SCHEDULERS: Mapping[Scheduler, str] = {
     "slurm": "sinfo",
@@ -50,12 +52,10 @@ def detect() -> Infrastructure:
 
 def machine() -> Infrastructure:
     """This machine alone."""
-    import psutil
-
     node = Partition(
         nodes=1,
         processors=processors(),
-        memory=float(psutil.virtual_memory().total // MIB * MIB),
+        memory=memory(),
         accelerators=accelerators(),
         default=True,
     )
@@ -65,6 +65,41 @@ def machine() -> Infrastructure:
         container=container(),
         partitions={"local": node},
     )
+
+
+def memory(proc: Path = Path("/proc/self/cgroup"), groups: Path = GROUPS) -> float:
+    """Bytes that this process may use: the machine's, or less where a control group has a limit.
+
+    A group's limit holds for those below it too, so that the least on the way up counts; inside a
+    container the way may not be there, but the top is the container's own group.
+    """
+    import psutil
+
+    least = psutil.virtual_memory().total
+    try:
+        lines = proc.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top, file = (groups / "memory", _VERSION_1) if controllers else (groups, _VERSION_2)
+        own = top / path.lstrip("/")
+        for group in (own, *own.parents):
+            if not group.is_relative_to(top):
+                break
+            least = min(least, _limit(group / file, least))
+    return float(least // MIB * MIB)
+
+
+def _limit(file: Path, otherwise: int) -> int:
+    """The bytes that a file of a control group has; `max` is no limit."""
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return otherwise
+    return int(text) if text.isdigit() and int(text) >= MIB else otherwise
 
 
 def _name(text: str, otherwise: str) -> str:

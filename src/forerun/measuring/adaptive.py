@@ -11,7 +11,7 @@ best one is expected to become by a run: then most runs are near to what is good
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -55,7 +55,8 @@ class Adaptive:
 
     `candidates` are the only points that there are, each to be run as often as it is listed;
     otherwise they are all of the space that are `allowed`. Of `wanted` the best is to be found, and
-    they may have more steps than any point of the space.
+    they may have more steps than any point of the space; with each, how often what is timed is done
+    until the result is there, for a quick step with a small batch is done often.
     """
 
     def __init__(
@@ -66,10 +67,10 @@ class Adaptive:
         target: str = "seconds",
         candidates: Sequence[Point] | None = None,
         make_model: MakeModel | None = None,
-        wanted: Sequence[Point] = (),
+        wanted: Mapping[Point, float] | None = None,
     ) -> None:
         self.space, self.seed, self.target = space, seed, target
-        self.wanted = tuple(wanted)
+        self.wanted = dict(wanted or {})
         self.domain = Domain(space, allowed, candidates)
         self._times = None if candidates is None else Counter(candidates)
         self._refits = Refits(space, target, make_model)
@@ -187,11 +188,14 @@ class _Choice:
         It is the knowledge gradient of Frazier, Powell and Dayanik (2009): a run moves all that is
         expected by multiples of one normal variable. None where nothing is wanted, or moves.
         """
-        if self._model is None or not self._design.wanted:
+        repeats = self._design.wanted
+        wanted = self._hopeful(list(repeats))  # what fails cannot be chosen, however quick it is
+        if self._model is None or not wanted:
             return None
-        line = straight(self._model, self._space, as_table(self._design.wanted, self._space))
+        line = straight(self._model, self._space, as_table(wanted, self._space))
         moves = line.of(Lesson(process, seen, table, line.points).moves())
         logs = np.log(np.maximum(line.seconds, 1e-300))
+        logs += np.log([repeats[point] for point in wanted])
         gains = np.zeros(len(moves))
         for value, weight in zip(*NORMAL, strict=True):
             gains += weight * (logs.min() - (logs + value * moves).min(axis=1))

@@ -42,9 +42,8 @@ class Asked:
     commands: Mapping[str, str] | None = None
     settings: Settings = field(default_factory=Settings)
     trust: bool = False
-    wanted: tuple[
-        Point, ...
-    ] = ()  # of which the best is to be found, where that is all that counts
+    # Of which the best is to be found, where that is all that counts; how often each is done.
+    wanted: Mapping[Point, float] = field(default_factory=dict)
 
 
 def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:

@@ -126,6 +126,9 @@ def check_roles(space: Space) -> None:
 def allowed_partitions(request: Request, infrastructure: Infrastructure) -> dict[str, Partition]:
     """Those that the request allows; InputError where there are none."""
     target = request.target
+    if target.infrastructure not in (None, infrastructure.name):
+        where = f"target of {request.name}"
+        raise InputError(where, target.infrastructure, f"{infrastructure.name}, what is given")
     if target.scheduler is not None and target.scheduler != infrastructure.scheduler:
         raise InputError(
             f"target of {request.name}",

@@ -99,6 +99,8 @@ _FRAMEWORKS: Mapping[str, Framework] = {
     "cntk": "other",
 }
 _PROCESSORS = {"x86": "x86", "amd": "x86", "arm": "arm", "power": "power"}
+_OTHER_TASKS = ("app_type-ai_inference", "app_type-big_data")
+_WHOLE = 0.999  # an efficiency that many workers can have; all of it none but one has
 _SCHEDULERS = {"slurm": "slurm", "torque": "pbs", "none": "none"}
 _MAIL: Mapping[str, Literal["begin", "end", "fail"]] = {
     "a": "fail",
@@ -155,6 +157,7 @@ def _request(path: Path, job: Found, application: Found, notes: list[str]) -> Fo
     _note_rest(wanted, target, framework, notes)
     made: Found = {
         "name": _text(options.get("job_name")) or _text(application.get("app_tag")) or "job",
+        "task": "inference" if _text(wanted.get("app_type")) == "ai_inference" else "training",
         "application": {
             "command": _command(path, application),
             "framework": kind,
@@ -167,7 +170,11 @@ def _request(path: Path, job: Found, application: Found, notes: list[str]) -> Fo
         "constraints": {},
         "target": {},
     }
-    if (efficiency := application.get("minimal_efficiency")) is not None:
+    efficiency = application.get("minimal_efficiency")
+    if efficiency == 1 and not isinstance(efficiency, bool):
+        notes.append("minimal_efficiency 1 is what one worker has: taken as 99.9 %")
+        efficiency = _WHOLE
+    if efficiency is not None:
         made["constraints"]["efficiency"] = efficiency
     if (nodes := options.get("node_count")) is not None:
         made["target"]["nodes"] = nodes
@@ -176,8 +183,6 @@ def _request(path: Path, job: Found, application: Found, notes: list[str]) -> Fo
         notes.append(f"data.{name} is kept as a note: {_text(data[name]) or 'a table'}")
     if scheduler := _text(target.get("job_scheduler_type")):
         made["target"]["scheduler"] = _SCHEDULERS.get(scheduler, scheduler)
-    if name := _text(target.get("name")):
-        made["target"]["infrastructure"] = name
     return made
 
 
@@ -237,21 +242,22 @@ def _job(path: Path, options: Found, application: Found, notes: list[str]) -> Fo
 
 def _wishes(wanted: Found, application: Found, details: Found, notes: list[str]) -> Found:
     build = _inner(wanted, "opt_build") or _inner(wanted, "arch_build")
-    made: Found = {"trials": wanted.get("enable_autotuning") is True}
-    if made["trials"]:
+    made: Found = {}
+    if wanted.get("enable_autotuning") is True:
         notes.append("enable_autotuning: short trials, with forerun plan --trial SECONDS")
     if image := _text(application.get("container_runtime")):
-        made["image"] = image
+        notes.append(f"container_runtime is kept as a note: {image}")
     if storage := _text(application.get("storage_class_pref")):
-        made["storage"] = storage.removeprefix("default-")
+        notes.append(f"storage_class_pref is kept as a note: {storage}; plans weigh all storage")
     if processor := _text(build.get("cpu_type")):
         made["processor"] = _PROCESSORS.get(processor, processor)
     accelerator = _text(build.get("acc_type"))
     if accelerator and accelerator != "none":
         made["accelerator"] = accelerator
-    for name in ("xla", "glow"):
-        if details.get(name) is True:
-            made["compiler"] = name
+    if details.get("xla") is True:
+        made["compiler"] = "xla"
+    if details.get("glow") is True:
+        notes.append("glow is no longer made: inductor is what PyTorch compiles with")
     return made
 
 
@@ -263,14 +269,15 @@ def _note_rest(wanted: Found, target: Found, framework: str, notes: list[str]) -
         notes.append("keras is tensorflow's: its own version is not asked for")
     if "enable_opt_build" in wanted and wanted["enable_opt_build"] is False:
         notes.append("enable_opt_build is false: an official image is taken")
-    for name in ("app_name", "app_build"):
-        if name in wanted:
-            notes.append(f"{name} is kept as a note: {_shown(wanted[name])}")
-    if "queue_type" in target:
-        notes.append(f"queue_type is kept as a note: {_shown(target['queue_type'])}")
+    kept = {name: wanted.get(name) for name in ("app_name", "app_build", *_OTHER_TASKS)}
+    kept |= {"queue_type": target.get("queue_type"), "target.name": target.get("name")}
+    config = _inner(_inner(wanted, "app_type-ai_training"), "config")
+    kept |= {f"config.{name}": config[name] for name in config if name != "ai_framework"}
+    kept |= {f"autotuning.{name}": one for name, one in _inner(wanted, "autotuning").items()}
     hpc = _inner(wanted, "app_type-hpc")
-    for name, value in hpc.items():
-        if name.startswith("parallelisation-"):
+    kept |= {name: one for name, one in hpc.items() if name.startswith("parallelisation-")}
+    for name, value in kept.items():
+        if value not in (None, "", {}):
             notes.append(f"{name} is kept as a note: {_shown(value)}")
 
 

@@ -17,7 +17,7 @@
 Of the factors of the study those that are fixed have one value, those that are free are the
 planner's to choose, and those that neither names are free too, at the values that were measured;
 but a batch size, steps or an intrinsic factor that varied must be named, for with another value of
-it something else is trained. With `batch_effect` it may be freed and its price is counted.
+it something else is trained. With `batch_effect` the batch may be freed and its price is counted.
 """
 
 from __future__ import annotations
@@ -194,14 +194,13 @@ class Job(Table):
 
 
 class Wishes(Table):
-    """What the user would like: a candidate that has it goes before others that do as well."""
+    """What the user would like to have."""
 
-    compiler: Literal["inductor", "openvino", "xla", "glow", "hybridised"] | None = None
-    storage: Literal["common", "high", "ssd", "ultra_high"] | None = None
-    image: Text = ""  # of a container
+    # Listed first where nothing was measured; what was measured speaks for itself.
+    compiler: Literal["inductor", "openvino", "xla", "hybridised"] | None = None
+    # Partitions with others are left out, and with an accelerator each worker has one.
     processor: Literal["x86", "arm", "power"] | None = None
     accelerator: Literal["nvidia", "amd", "fpga"] | None = None
-    trials: bool = False  # whether short trials are welcome
 
 
 class Request(Table):

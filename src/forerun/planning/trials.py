@@ -12,6 +12,7 @@ A factor that no command has a hole for may be a lever, such as threads or alloc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from forerun._rows import with_variants
@@ -23,6 +24,7 @@ from forerun.measuring.asking import Asked
 from forerun.measuring.domain import Domain
 from forerun.measuring.holes import Template, check_holes
 from forerun.measuring.settings import Settings
+from forerun.planning.candidates import Roles
 from forerun.planning.request import Request
 from forerun.study import Study
 
@@ -56,18 +58,36 @@ def trial_of(request: Request, path: Path, seconds: float) -> Asked:
 
 def _wanted(
     request: Request, factors: Sequence[Factor], commands: Mapping[str, str]
-) -> tuple[Point, ...]:
+) -> dict[Point, float]:
     """What the plan may choose, at the values that it has in earnest; some of it where it is much.
 
-    Whatever only trials are given a value for keeps the largest of them.
+    With each, how often what is timed is done with it. What only trials are given values for may
+    have any of them in the plan too; but of steps the most, for fewer are quicker and no better.
     """
     earnest = []
     for factor in factors:
-        given = request.choices(factor.name)
-        values = factor.values[-1:] if given is None else tuple(map(factor.value, given))
-        earnest.append(Factor(factor.name, factor.kind, values=values))
+        given, values = request.choices(factor.name), factor.values
+        if given is not None:
+            values = tuple(map(factor.value, given))
+        elif factor.role == "steps":
+            values = (max(values, key=float),)
+        earnest.append(replace(factor, values=values))
     space = with_variants(Space(earnest), list(commands))
-    return tuple(Domain(space).draw(MOST_WANTED, seed=0))
+    roles = Roles(space)
+    drawn = Domain(space).draw(MOST_WANTED, seed=0)
+    return {point: repeats(request, roles, point) for point in drawn}
+
+
+def repeats(request: Request, roles: Roles, point: Point) -> float:
+    """How often what is timed is done with a point until the result is there."""
+    name = roles["batch"]
+    if name is None:
+        return request.steps
+    workers = roles.count(point, "workers") if request.batch_is == "worker" else 1
+    batch = float(point[name]) * workers
+    steps = request.steps if request.samples is None else request.samples / batch
+    effect = request.batch_effect
+    return steps if effect is None else steps * effect.samples(batch)
 
 
 def _check_compilers(request: Request, compiler: Factor) -> None:
