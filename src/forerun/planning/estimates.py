@@ -12,7 +12,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,17 +19,18 @@ import pandas as pd
 from forerun.errors import ExtrapolationWarning
 from forerun.factors import Point, Space
 from forerun.infrastructure import Infrastructure
-from forerun.modelling.columns import Array
+from forerun.modelling import steps
+from forerun.modelling.columns import Array, Mask
 from forerun.modelling.estimator import PerformanceModel
-from forerun.modelling.steps import beyond
-from forerun.modelling.teaching import as_table, ratio_deviation
+from forerun.modelling.steps import COVERAGE, straight
+from forerun.modelling.teaching import as_table
 from forerun.planning import memory as memory_of
 from forerun.planning.candidates import Candidate, Roles, source, uses_devices
 from forerun.planning.reading import Reading
 from forerun.planning.request import Data, Request
 
-COVERAGE = 0.9
-SURE = 1.645  # deviations of such an interval
+SURE = steps.SURE
+FLAT = "the runs cannot tell a step's time from 0: measure longer ones, or more of them"
 HOUR = 3600.0
 
 
@@ -70,7 +70,8 @@ class Predicted:
     low: Array
     high: Array
     memory: Array | None
-    feasible: np.ndarray[Any, np.dtype[np.bool_]]
+    feasible: Mask
+    is_flat: Mask  # steps beyond the measured ones, whose time cannot be told from 0
     places: dict[Point, int]
 
 
@@ -86,30 +87,29 @@ def predict(models: Models, points: Iterable[Point]) -> Predicted:
     table = as_table(places, models.space)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)
-        seconds, low, high = _seconds(models, table)
+        seconds, low, high, is_flat = _seconds(models, table)
         memory = None
         if models.memory is not None:
             # A worker that needs more than it has is lost: the upper end is what counts.
             memory = models.memory.predict_interval(table, memory_of.COVERAGE)[1]
-    return Predicted(seconds, low, high, memory, models.seconds.feasible(table), places)
+    feasible = models.seconds.feasible(table)
+    return Predicted(seconds, low, high, memory, feasible, is_flat, places)
 
 
-def _seconds(models: Models, table: pd.DataFrame) -> tuple[Array, Array, Array]:
-    """Predicted times with their interval.
+def _seconds(models: Models, table: pd.DataFrame) -> tuple[Array, Array, Array, Mask]:
+    """Predicted times with their interval, and whether their step cannot be told from nothing.
 
     Steps beyond those that were measured go on in a straight line (see `modelling.steps`).
     """
     model = models.seconds
-    far = beyond(model, models.space, table)
-    if far is None:
-        low, high = model.predict_interval(table, COVERAGE)
-        return model.predict(table), low, high
-    long, short = model.predict(far.inside), model.predict(far.start)
-    low, high = model.predict_interval(far.inside, COVERAGE)
-    step = np.maximum(long - short, 0.0)
-    apart = SURE * long * ratio_deviation(model, models.space, far.inside, far.start)
-    slow, quick = step + apart, np.maximum(step - apart, 0.0)
-    return long + far.more * step, low + far.more * quick, high + far.more * slow
+    line = straight(model, models.space, table)
+    inside = line.points.iloc[: len(table)]  # levels that no run had are refused here
+    low, high = model.predict_interval(inside, COVERAGE)
+    if line.half is None or line.is_flat is None:
+        return line.seconds, low, high, np.zeros(len(table), bool)
+    # However quick a step may be, the measured ones have been taken.
+    low = np.maximum(line.seconds * np.exp(-line.half), low)
+    return line.seconds, low, line.seconds * np.exp(line.half), line.is_flat
 
 
 class Estimator:
@@ -152,7 +152,7 @@ class Estimator:
             joules=self._joules(candidate, seconds - parts["wait"]),
             memory=memory,
             efficiency=self.efficiency(candidate.point),
-            cautions=reading.cautions(run),
+            cautions=(*([FLAT] if found.is_flat[place] else []), *reading.cautions(run)),
         )
 
     def repeats(self, point: Point) -> float:
