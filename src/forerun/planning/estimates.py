@@ -25,6 +25,7 @@ from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.steps import COVERAGE, straight
 from forerun.modelling.teaching import as_table
 from forerun.planning import memory as memory_of
+from forerun.planning.amounts import Amounts
 from forerun.planning.candidates import Candidate, Roles, source, uses_devices
 from forerun.planning.reading import Reading
 from forerun.planning.request import Data, Request
@@ -121,11 +122,12 @@ class Estimator:
         self._request, self._infrastructure = request, infrastructure
         self._models, self._found = models, found
         self._roles = Roles(models.space)
+        self._amounts = Amounts(request, models.space)
 
     def estimate(self, candidate: Candidate) -> Estimate:
         """What a candidate takes."""
         found, place = self._found, self._found.places[candidate.point]
-        repeats = self.repeats(candidate.point)
+        repeats = self._amounts.repeats(candidate.point)
         partition = self._infrastructure.partition(candidate.partition)
         parts = {
             "wait": partition.wait or 0.0,
@@ -155,21 +157,10 @@ class Estimator:
             cautions=(*([FLAT] if found.is_flat[place] else []), *reading.cautions(run)),
         )
 
-    def repeats(self, point: Point) -> float:
-        """How often what the study times is done until the result is there."""
-        request, name = self._request, self._roles["batch"]
-        if name is None:
-            return request.steps
-        workers = self._roles.count(point, "workers") if request.batch_is == "worker" else 1
-        batch = float(point[name]) * workers
-        steps = request.steps if request.samples is None else request.samples / batch
-        effect = request.batch_effect
-        return steps if effect is None else steps * effect.samples(batch)
-
     def efficiency(self, point: Point) -> float:
         """Speed-up a worker, of what one worker does with all else the same."""
         one = alone(self._models.space, point)
-        taken, single = (self.repeats(each) * self._seconds(each) for each in (point, one))
+        taken, single = (self._amounts.repeats(each) * self._seconds(each) for each in (point, one))
         return single / (self._roles.count(point, "workers") * taken)
 
     def _seconds(self, point: Point) -> float:

@@ -215,7 +215,7 @@ class Request(Table):
     data: Data | None = None
     network: Network | None = None  # in a file also the name of an ONNX file
     steps: Positive = 1.0  # how often what the study times is done, in one job
-    samples: Positive | None = None  # or so many samples, where the study times a step
+    samples: Positive | None = None  # or so many samples: see `amounts.py`
     batch_is: Literal["worker", "total"] = "worker"  # whether the batch is each worker's, or all's
     startup: Duration | None = None  # of a job, before what the study times
     fixed: dict[str, Annotated[str, BeforeValidator(str)]] = Field(default_factory=dict)
