@@ -28,7 +28,7 @@ from forerun.planning.estimates import (
     cautions,
     predict,
 )
-from forerun.planning.memory import NOTE, room
+from forerun.planning.memory import NOTE, beside_measured, room
 from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.reasons import Considered, known, with_reasons
 from forerun.planning.request import GOALS, Goal, Request
@@ -100,6 +100,8 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         partition = infrastructure.partition(one.partition)
         has = room(request, partition, roles, one.point, one.nodes, found.memory is not None)
         why_not = _breaks(request, infrastructure, one, estimate, has, feasible)
+        if found.memory is not None and not why_not:
+            why_not = beside_measured(request, partition, roles, one.point, one.nodes)
         if why_not:
             refused[_kind(why_not)] += 1
         judged.append(Considered(one, estimate, reason=why_not))
