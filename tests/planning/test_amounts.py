@@ -106,3 +106,17 @@ def test_a_plan_by_samples_pays_its_start_once(tmp_path: Path) -> None:
     assert found.chosen.estimate is not None
     assert found.chosen.estimate.seconds == pytest.approx(94, rel=0.05)
     assert found.count == 3
+
+
+DATA = {"size": "1 GB"}
+
+
+def test_data_is_read_once_an_epoch_unless_the_request_says() -> None:
+    run, epochs = space("batch=64,128", "epochs=1,3"), Point({"batch": 128, "epochs": 90})
+    assert Amounts(request(data=DATA), run).passes(epochs) == 90
+    said = request(data={**DATA, "passes": 2})
+    assert Amounts(said, run).passes(epochs) == 2
+    step = space("batch=64,128")
+    assert Amounts(request(data=DATA), step).passes(Point({"batch": 128})) == 1
+    more = request(data={**DATA, "passes": 2}, batch_effect=EFFECT)
+    assert Amounts(more, step).passes(Point({"batch": 128})) == 3

@@ -68,6 +68,26 @@ class Amounts:
             return request.samples / batch * self.ratio(point)
         return request.steps * (self.ratio(point) if self.steps is None else 1.0)
 
+    def samples(self, point: Point) -> float:
+        """What the study times, in samples that teach, beside those of the same with one worker.
+
+        An epoch has as many whatever the workers; of a step each worker has its own, where the
+        batch is its own.
+        """
+        request = self._request
+        is_step = self.iterations is not None or (
+            self.steps is None and request.samples is not None
+        )
+        each = is_step and request.batch_is == "worker"
+        return ((self.workers(point) or 1) if each else 1) / self.ratio(point)
+
+    def passes(self, point: Point) -> float:
+        """How often all data is read: as the request says, or the epochs, or once."""
+        given = None if self._request.data is None else self._request.data.passes
+        if given is None and self.epochs is not None:
+            return float(point[self.epochs]) * self.repeats(point)  # the effect is in the epochs
+        return (given or 1.0) * self.ratio(point)
+
     def applied(self, every: Iterable[Candidate]) -> list[Candidate]:
         """The candidates with as many steps or epochs as they need; InputError if nobody can say.
 

@@ -77,9 +77,9 @@ class Predicted:
 
 
 def alone(space: Space, point: Point) -> Point:
-    """The same with one worker."""
-    name = Roles(space)["workers"]
-    return point if name is None else Point({**point, name: 1})
+    """The same with one worker, on one node."""
+    counted = (Roles(space)["workers"], Roles(space)["nodes"])
+    return Point({**point, **{name: 1 for name in counted if name is not None}})
 
 
 def predict(models: Models, points: Iterable[Point]) -> Predicted:
@@ -157,11 +157,18 @@ class Estimator:
             cautions=(*([FLAT] if found.is_flat[place] else []), *reading.cautions(run)),
         )
 
-    def efficiency(self, point: Point) -> float:
-        """Speed-up a worker, of what one worker does with all else the same."""
-        one = alone(self._models.space, point)
-        taken, single = (self._amounts.repeats(each) * self._seconds(each) for each in (point, one))
-        return single / (self._roles.count(point, "workers") * taken)
+    def efficiency(self, point: Point) -> float | None:
+        """Speed-up a worker, of what one does with all else the same; None where none are counted.
+
+        Speed is samples a second, of those that the result needs: with the batch each worker's, as
+        many steps are of more samples.
+        """
+        amounts, one = self._amounts, alone(self._models.space, point)
+        workers = amounts.workers(point)
+        if workers is None:
+            return None
+        samples = amounts.samples(point) / amounts.samples(one)
+        return samples * self._seconds(one) / self._seconds(point) / workers
 
     def _seconds(self, point: Point) -> float:
         return float(self._found.seconds[self._found.places[point]])
@@ -192,12 +199,13 @@ class Estimator:
     def _read(self, data: Data, candidate: Candidate, storage: str) -> float:
         """Seconds that reading all of it takes at least; each node reads its share."""
         rate = self._infrastructure.storage[storage].rate(candidate.nodes)
-        return data.passes * data.size / candidate.nodes / rate
+        return self._amounts.passes(candidate.point) * data.size / candidate.nodes / rate
 
     def _devices(self, candidate: Candidate) -> int:
         if not uses_devices(self._request, self._roles):
             return 0
-        return self._roles.count(candidate.point, "workers")
+        asked = candidate.nodes * (self._request.job.accelerators or 1)
+        return max(self._roles.count(candidate.point, "workers"), asked)
 
     def _cost(self, candidate: Candidate, seconds: float) -> float | None:
         price = self._infrastructure.partition(candidate.partition).price

@@ -114,7 +114,7 @@ class Data(Table):
 
     size: Size
     at: Text = ""  # a storage of the infrastructure; the first where it is not said
-    passes: Positive = 1.0  # how often all of it is read in one run: epochs
+    passes: Positive | None = None  # how often all of it is read: the epochs if not said, or once
     measured_at: Text = ""  # the storage that the study's runs read it from; as `at` if not said
     overlap: bool | None = None  # whether it is read while computing, or before; None: not known
 
