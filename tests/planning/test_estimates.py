@@ -82,3 +82,23 @@ def test_all_devices_that_the_job_asks_for_are_paid() -> None:
     workers = Point({"gpus": 3})
     each = estimator(("gpus=1,3",), {Point({"gpus": 1}): 1.0, workers: 3600.0})
     assert each.estimate(Candidate(workers, "p", 1)).cost == pytest.approx(1.0 + 3 * 2.0)
+
+
+def reading(seconds: dict[Point, float], measured: dict[Point, float]) -> list[float]:
+    """What candidates take that read for 100 s before they compute, as the runs did."""
+    made = estimator(
+        ("batch=8,16", "epochs=1,10"),
+        seconds,
+        measured,
+        data={"size": "100 MB", "at": "home", "overlap": False},
+    )
+    return [made.estimate(Candidate(point, "p", 1, "home")).seconds for point in seconds]
+
+
+def test_a_quicker_run_is_never_predicted_slower() -> None:
+    asked = {Point({"batch": b, "epochs": 10}): s for b, s in ((8, 92.0), (16, 90.0))}
+    waited = {Point({"batch": b, "epochs": 10}): 100.0 + b for b in (8, 16)}
+    quick, quicker = reading(asked, waited)
+    assert (quick, quicker) == (100.0, 100.0)
+    cached = {Point({"batch": b, "epochs": 10}): 20.0 + b for b in (8, 16)}
+    assert reading(asked, cached) == [192.0, 190.0]

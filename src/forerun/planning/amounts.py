@@ -88,6 +88,16 @@ class Amounts:
             return float(point[self.epochs]) * self.repeats(point)  # the effect is in the epochs
         return (given or 1.0) * self.ratio(point)
 
+    def trained(self, point: Point) -> float:
+        """The samples of a run, or its epochs, beside those of other points; 1 without steps.
+
+        Whatever the workers: the passes that a request says are those of each of its candidates.
+        """
+        if self.steps is None:
+            return 1.0
+        batch = None if self.iterations is None else self._roles["batch"]
+        return float(point[self.steps]) * (1.0 if batch is None else float(point[batch]))
+
     def applied(self, every: Iterable[Candidate]) -> list[Candidate]:
         """The candidates with as many steps or epochs as they need; InputError if nobody can say.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -26,8 +27,15 @@ from forerun.modelling.steps import COVERAGE, straight
 from forerun.modelling.teaching import as_table
 from forerun.planning import memory as memory_of
 from forerun.planning.amounts import Amounts
-from forerun.planning.candidates import Candidate, Roles, source, uses_devices
-from forerun.planning.reading import Reading
+from forerun.planning.candidates import (
+    Candidate,
+    Roles,
+    measured_partitions,
+    needed,
+    source,
+    uses_devices,
+)
+from forerun.planning.reading import Reading, cannot_have_read
 from forerun.planning.request import Data, Request
 
 SURE = steps.SURE
@@ -136,7 +144,7 @@ class Estimator:
         }
         before = sum(parts.values())
         run = repeats * self._seconds(candidate.point)
-        reading = self._reading(candidate, run)
+        reading = self._reading(candidate)
         parts["run"] = min(run, reading.likely(run))
         if reading.likely(run) > run:
             parts["reading data"] = reading.likely(run) - run  # besides what the runs have in them
@@ -183,7 +191,7 @@ class Estimator:
         nodes = candidate.nodes if target.local else 1  # each node has its own copy, or one for all
         return data.size / min(origin.rate(nodes), target.rate(nodes))
 
-    def _reading(self, candidate: Candidate, run: float) -> Reading:
+    def _reading(self, candidate: Candidate) -> Reading:
         """What reading the data takes of a run, here and where it was measured."""
         data = self._request.data
         if data is None or not candidate.storage:
@@ -192,14 +200,51 @@ class Estimator:
         if self._roles["storage"] is not None:
             return Reading(here, here, data.overlap)  # the runs were measured on each storage
         at = data.measured_at or source(data, self._infrastructure)
-        known = at in self._infrastructure.storage  # else it is no storage but a cache
-        there = self._read(data, candidate, at) if known else 0.0
-        return Reading.of(here, there, data.overlap, run, at)
+        if at not in self._infrastructure.storage:  # it is no storage but a cache
+            return Reading(here, 0.0, data.overlap)
+        if self._had_a_cache:
+            return Reading(here, 0.0, data.overlap, at)
+        return Reading(here, self._read(data, candidate, at), data.overlap)
 
     def _read(self, data: Data, candidate: Candidate, storage: str) -> float:
         """Seconds that reading all of it takes at least; each node reads its share."""
         rate = self._infrastructure.storage[storage].rate(candidate.nodes)
         return self._amounts.passes(candidate.point) * data.size / candidate.nodes / rate
+
+    @cached_property
+    def _had_a_cache(self) -> bool:
+        """Whether the study's runs were too quick to have read their data from its storage.
+
+        Those with the most steps tell: of short ones starting is most.
+        """
+        data, amounts, model = self._request.data, self._amounts, self._models.seconds
+        assert data is not None
+        at = data.measured_at or source(data, self._infrastructure)
+        table = pd.DataFrame(model.runs_["factors"]).assign(seconds=model.runs_["target"])
+        if amounts.steps is not None:
+            table = table[table[amounts.steps] == table[amounts.steps].max()]
+        has_epochs = data.passes is None and amounts.epochs is not None  # each run its own
+        asked = max(map(amounts.trained, self._found.places))
+        runs, reading = [], []
+        for row in table.to_dict("records"):
+            point = Point({name: row[name] for name in self._models.space})
+            run = self._ran(point)
+            if run is None:
+                continue
+            share = 1.0 if has_epochs else amounts.trained(point) / asked
+            reading.append(share * self._read(data, run, at))
+            runs.append(amounts.repeats(point) * float(row["seconds"]))
+        return cannot_have_read(runs, reading)
+
+    def _ran(self, point: Point) -> Candidate | None:
+        """Where a run of the study was; None where that is no partition of the infrastructure."""
+        named = self._roles["partition"]
+        known = measured_partitions(self._request, self._infrastructure, self._roles)
+        name = known[0] if named is None else str(point[named])
+        if name not in self._infrastructure.partitions:
+            return None
+        partition = self._infrastructure.partition(name)
+        return Candidate(point, name, needed(self._request, name, partition, point, self._roles)[0])
 
     def _devices(self, candidate: Candidate) -> int:
         if not uses_devices(self._request, self._roles):
