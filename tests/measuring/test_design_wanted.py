@@ -122,4 +122,4 @@ def test_beyond_the_measured_steps_times_go_on_in_a_straight_line() -> None:
     table = as_table(points, SPACE)
     one, eight, fifteen, more = straight(model, SPACE, table).seconds
     assert eight - one > 0
-    assert np.allclose([fifteen - eight, more - fifteen], eight - one)
+    assert np.allclose([fifteen - eight, more - fifteen], eight - one, rtol=1e-3)

@@ -55,7 +55,7 @@ def planned(study: Study, memory: str, device: str | None = None, **changes: Any
     if device:
         node["accelerators"] = {"count": 1, "kind": "nvidia", "memory": device}
     given: dict[str, Any] = {
-        "application": {"command": "train", "framework": "pytorch"},
+        "application": {"command": "train --precision {precision}", "framework": "pytorch"},
         "free": {"batch": [16, 32, 64]},
         "network": RESNET,
         **changes,

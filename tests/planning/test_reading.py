@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forerun.planning.reading import Reading
+from forerun.planning.reading import Reading, cannot_have_read
 
 SECONDS = st.floats(0, 1e6)
 
@@ -36,7 +36,9 @@ def test_runs_that_waited_for_their_data_do_not_tell_what_computing_takes() -> N
 
 
 def test_runs_too_quick_to_have_read_from_there() -> None:
-    reading = Reading.of(100.0, 100.0, False, run=20.0, at="home")
+    assert cannot_have_read([20.0, 95.0, 80.0], [100.0, 100.0, 100.0])  # not more than a tenth off
+    assert not cannot_have_read([20.0, 95.0, 92.0], [100.0, 100.0, 100.0])
+    reading = Reading(100.0, 0.0, False, cached="home")
     assert reading.bounds(20.0) == (120.0, 120.0)
     (told,) = reading.cautions(20.0)
     assert told.startswith("the runs were too quick to have read their data from home")
@@ -57,6 +59,14 @@ def test_bounds_hold_the_reading_and_what_nobody_knows_holds_both(
     low, high = Reading(here, there, None).bounds(run)
     assert low <= least
     assert most <= high
+
+
+@given(SECONDS, SECONDS, SECONDS, SECONDS, st.sampled_from([True, False, None]))
+def test_what_takes_longer_there_takes_no_less_here(
+    run: float, more: float, here: float, there: float, overlap: bool | None
+) -> None:
+    reading = Reading(here, there, overlap)
+    assert reading.likely(run + more) >= reading.likely(run) * (1 - 1e-12)
 
 
 @given(SECONDS, SECONDS, st.sampled_from([True, False, None]))

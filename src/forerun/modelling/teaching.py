@@ -207,10 +207,14 @@ class Lesson:
         result: Array = self._cross / np.sqrt(self.own + self.process.noise)[:, None]
         return result
 
+    def alike(self) -> Array:
+        """Covariance of each candidate and the judged point beside it."""
+        result: Array = np.diagonal(self._cross)
+        return result
+
     def ratios(self) -> Array:
         """Deviation of the difference between each candidate and the judged point beside it."""
-        alike = np.diagonal(self._cross)
-        result: Array = np.sqrt(np.maximum(self.own + self.left - 2 * alike, 0.0))
+        result: Array = np.sqrt(np.maximum(self.own + self.left - 2 * self.alike(), 0.0))
         return result
 
     def learn(self, candidate: int) -> None:

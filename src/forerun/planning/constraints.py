@@ -10,7 +10,7 @@ from forerun.errors import InputError
 from forerun.infrastructure import Infrastructure
 from forerun.planning.candidates import Candidate, Roles
 from forerun.planning.estimates import Estimate
-from forerun.planning.memory import room
+from forerun.planning.memory import beside_measured, room
 from forerun.planning.request import Request
 
 
@@ -87,8 +87,11 @@ class Rules:
     def _memory(self, one: Candidate, estimate: Estimate) -> str:
         partition = self.infrastructure.partition(one.partition)
         has = room(self.request, partition, self.roles, one.point, one.nodes, self.measured)
-        if estimate.memory is None or estimate.memory <= has:
+        if estimate.memory is None:
             return ""
+        if estimate.memory <= has:
+            where = self.request, partition, self.roles, one.point, one.nodes
+            return beside_measured(*where) if self.measured else ""
         need, have = (quantities.amount(x, "bytes") for x in (estimate.memory, has))
         return f"memory: a worker may need {need}, more than {have}"
 

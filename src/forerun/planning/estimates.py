@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -20,17 +20,26 @@ import pandas as pd
 from forerun.errors import ExtrapolationWarning
 from forerun.factors import Point, Space
 from forerun.infrastructure import Infrastructure
-from forerun.modelling.columns import Array
+from forerun.modelling import steps
+from forerun.modelling.columns import Array, Mask
 from forerun.modelling.estimator import PerformanceModel
-from forerun.modelling.steps import beyond
-from forerun.modelling.teaching import as_table, ratio_deviation
+from forerun.modelling.steps import COVERAGE, straight
+from forerun.modelling.teaching import as_table
 from forerun.planning import memory as memory_of
-from forerun.planning.candidates import Candidate, Roles, source, uses_devices
-from forerun.planning.reading import Reading
+from forerun.planning.amounts import Amounts
+from forerun.planning.candidates import (
+    Candidate,
+    Roles,
+    measured_partitions,
+    needed,
+    source,
+    uses_devices,
+)
+from forerun.planning.reading import Reading, cannot_have_read
 from forerun.planning.request import Data, Request
 
-COVERAGE = 0.9
-SURE = 1.645  # deviations of such an interval
+SURE = steps.SURE
+FLAT = "the runs cannot tell a step's time from 0: measure longer ones, or more of them"
 HOUR = 3600.0
 
 
@@ -70,14 +79,15 @@ class Predicted:
     low: Array
     high: Array
     memory: Array | None
-    feasible: np.ndarray[Any, np.dtype[np.bool_]]
+    feasible: Mask
+    is_flat: Mask  # steps beyond the measured ones, whose time cannot be told from 0
     places: dict[Point, int]
 
 
 def alone(space: Space, point: Point) -> Point:
-    """The same with one worker."""
-    name = Roles(space)["workers"]
-    return point if name is None else Point({**point, name: 1})
+    """The same with one worker, on one node."""
+    counted = (Roles(space)["workers"], Roles(space)["nodes"])
+    return Point({**point, **{name: 1 for name in counted if name is not None}})
 
 
 def predict(models: Models, points: Iterable[Point]) -> Predicted:
@@ -86,30 +96,29 @@ def predict(models: Models, points: Iterable[Point]) -> Predicted:
     table = as_table(places, models.space)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)
-        seconds, low, high = _seconds(models, table)
+        seconds, low, high, is_flat = _seconds(models, table)
         memory = None
         if models.memory is not None:
             # A worker that needs more than it has is lost: the upper end is what counts.
             memory = models.memory.predict_interval(table, memory_of.COVERAGE)[1]
-    return Predicted(seconds, low, high, memory, models.seconds.feasible(table), places)
+    feasible = models.seconds.feasible(table)
+    return Predicted(seconds, low, high, memory, feasible, is_flat, places)
 
 
-def _seconds(models: Models, table: pd.DataFrame) -> tuple[Array, Array, Array]:
-    """Predicted times with their interval.
+def _seconds(models: Models, table: pd.DataFrame) -> tuple[Array, Array, Array, Mask]:
+    """Predicted times with their interval, and whether their step cannot be told from nothing.
 
     Steps beyond those that were measured go on in a straight line (see `modelling.steps`).
     """
     model = models.seconds
-    far = beyond(model, models.space, table)
-    if far is None:
-        low, high = model.predict_interval(table, COVERAGE)
-        return model.predict(table), low, high
-    long, short = model.predict(far.inside), model.predict(far.start)
-    low, high = model.predict_interval(far.inside, COVERAGE)
-    step = np.maximum(long - short, 0.0)
-    apart = SURE * long * ratio_deviation(model, models.space, far.inside, far.start)
-    slow, quick = step + apart, np.maximum(step - apart, 0.0)
-    return long + far.more * step, low + far.more * quick, high + far.more * slow
+    line = straight(model, models.space, table)
+    inside = line.points.iloc[: len(table)]  # levels that no run had are refused here
+    low, high = model.predict_interval(inside, COVERAGE)
+    if line.half is None or line.is_flat is None:
+        return line.seconds, low, high, np.zeros(len(table), bool)
+    # However quick a step may be, the measured ones have been taken.
+    low = np.maximum(line.seconds * np.exp(-line.half), low)
+    return line.seconds, low, line.seconds * np.exp(line.half), line.is_flat
 
 
 class Estimator:
@@ -121,11 +130,12 @@ class Estimator:
         self._request, self._infrastructure = request, infrastructure
         self._models, self._found = models, found
         self._roles = Roles(models.space)
+        self._amounts = Amounts(request, models.space)
 
     def estimate(self, candidate: Candidate) -> Estimate:
         """What a candidate takes."""
         found, place = self._found, self._found.places[candidate.point]
-        repeats = self.repeats(candidate.point)
+        repeats = self._amounts.repeats(candidate.point)
         partition = self._infrastructure.partition(candidate.partition)
         parts = {
             "wait": partition.wait or 0.0,
@@ -134,7 +144,7 @@ class Estimator:
         }
         before = sum(parts.values())
         run = repeats * self._seconds(candidate.point)
-        reading = self._reading(candidate, run)
+        reading = self._reading(candidate)
         parts["run"] = min(run, reading.likely(run))
         if reading.likely(run) > run:
             parts["reading data"] = reading.likely(run) - run  # besides what the runs have in them
@@ -152,25 +162,21 @@ class Estimator:
             joules=self._joules(candidate, seconds - parts["wait"]),
             memory=memory,
             efficiency=self.efficiency(candidate.point),
-            cautions=reading.cautions(run),
+            cautions=(*([FLAT] if found.is_flat[place] else []), *reading.cautions(run)),
         )
 
-    def repeats(self, point: Point) -> float:
-        """How often what the study times is done until the result is there."""
-        request, name = self._request, self._roles["batch"]
-        if name is None:
-            return request.steps
-        workers = self._roles.count(point, "workers") if request.batch_is == "worker" else 1
-        batch = float(point[name]) * workers
-        steps = request.steps if request.samples is None else request.samples / batch
-        effect = request.batch_effect
-        return steps if effect is None else steps * effect.samples(batch)
+    def efficiency(self, point: Point) -> float | None:
+        """Speed-up a worker, of what one does with all else the same; None where none are counted.
 
-    def efficiency(self, point: Point) -> float:
-        """Speed-up a worker, of what one worker does with all else the same."""
-        one = alone(self._models.space, point)
-        taken, single = (self.repeats(each) * self._seconds(each) for each in (point, one))
-        return single / (self._roles.count(point, "workers") * taken)
+        Speed is samples a second, of those that the result needs: with the batch each worker's, as
+        many steps are of more samples.
+        """
+        amounts, one = self._amounts, alone(self._models.space, point)
+        workers = amounts.workers(point)
+        if workers is None:
+            return None
+        samples = amounts.samples(point) / amounts.samples(one)
+        return samples * self._seconds(one) / self._seconds(point) / workers
 
     def _seconds(self, point: Point) -> float:
         return float(self._found.seconds[self._found.places[point]])
@@ -185,7 +191,7 @@ class Estimator:
         nodes = candidate.nodes if target.local else 1  # each node has its own copy, or one for all
         return data.size / min(origin.rate(nodes), target.rate(nodes))
 
-    def _reading(self, candidate: Candidate, run: float) -> Reading:
+    def _reading(self, candidate: Candidate) -> Reading:
         """What reading the data takes of a run, here and where it was measured."""
         data = self._request.data
         if data is None or not candidate.storage:
@@ -194,19 +200,57 @@ class Estimator:
         if self._roles["storage"] is not None:
             return Reading(here, here, data.overlap)  # the runs were measured on each storage
         at = data.measured_at or source(data, self._infrastructure)
-        known = at in self._infrastructure.storage  # else it is no storage but a cache
-        there = self._read(data, candidate, at) if known else 0.0
-        return Reading.of(here, there, data.overlap, run, at)
+        if at not in self._infrastructure.storage:  # it is no storage but a cache
+            return Reading(here, 0.0, data.overlap)
+        if self._had_a_cache:
+            return Reading(here, 0.0, data.overlap, at)
+        return Reading(here, self._read(data, candidate, at), data.overlap)
 
     def _read(self, data: Data, candidate: Candidate, storage: str) -> float:
         """Seconds that reading all of it takes at least; each node reads its share."""
         rate = self._infrastructure.storage[storage].rate(candidate.nodes)
-        return data.passes * data.size / candidate.nodes / rate
+        return self._amounts.passes(candidate.point) * data.size / candidate.nodes / rate
+
+    @cached_property
+    def _had_a_cache(self) -> bool:
+        """Whether the study's runs were too quick to have read their data from its storage.
+
+        Those with the most steps tell: of short ones starting is most.
+        """
+        data, amounts, model = self._request.data, self._amounts, self._models.seconds
+        assert data is not None
+        at = data.measured_at or source(data, self._infrastructure)
+        table = pd.DataFrame(model.runs_["factors"]).assign(seconds=model.runs_["target"])
+        if amounts.steps is not None:
+            table = table[table[amounts.steps] == table[amounts.steps].max()]
+        has_epochs = data.passes is None and amounts.epochs is not None  # each run its own
+        asked = max(map(amounts.trained, self._found.places))
+        runs, reading = [], []
+        for row in table.to_dict("records"):
+            point = Point({name: row[name] for name in self._models.space})
+            run = self._ran(point)
+            if run is None:
+                continue
+            share = 1.0 if has_epochs else amounts.trained(point) / asked
+            reading.append(share * self._read(data, run, at))
+            runs.append(amounts.repeats(point) * float(row["seconds"]))
+        return cannot_have_read(runs, reading)
+
+    def _ran(self, point: Point) -> Candidate | None:
+        """Where a run of the study was; None where that is no partition of the infrastructure."""
+        named = self._roles["partition"]
+        known = measured_partitions(self._request, self._infrastructure, self._roles)
+        name = known[0] if named is None else str(point[named])
+        if name not in self._infrastructure.partitions:
+            return None
+        partition = self._infrastructure.partition(name)
+        return Candidate(point, name, needed(self._request, name, partition, point, self._roles)[0])
 
     def _devices(self, candidate: Candidate) -> int:
         if not uses_devices(self._request, self._roles):
             return 0
-        return self._roles.count(candidate.point, "workers")
+        asked = candidate.nodes * (self._request.job.accelerators or 1)
+        return max(self._roles.count(candidate.point, "workers"), asked)
 
     def _cost(self, candidate: Candidate, seconds: float) -> float | None:
         price = self._infrastructure.partition(candidate.partition).price
@@ -220,9 +264,3 @@ class Estimator:
         if power is None:
             return None
         return (power.node * candidate.nodes + power.device * self._devices(candidate)) * seconds
-
-
-def cautions(models: Models, candidate: Candidate) -> tuple[str, ...]:
-    """Where the model goes beyond what was measured."""
-    table: pd.DataFrame = as_table([candidate.point], models.space)
-    return tuple(models.seconds.cautions(table))

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import math
 
+from forerun import quantities
 from forerun.compilers import Framework
-from forerun.factors import Point
+from forerun.factors import VARIANT, Point
 from forerun.infrastructure import Partition
+from forerun.measuring.holes import Template
 from forerun.planning.candidates import Roles, uses_devices
 from forerun.planning.request import Network, Request
 
@@ -66,15 +68,28 @@ def estimated(request: Request, roles: Roles, point: Point) -> float | None:
         return None
     workers = roles.count(point, "workers")
     batch = float(point[name]) / (1 if request.batch_is == "worker" else workers)
-    precision = roles["precision"]
     return MARGIN * worker_bytes(
         network,
         batch,
         request.application.framework,
         training=request.task == "training",
         workers=workers,
-        half=precision is not None and "16" in str(point[precision]),
+        half=_is_half(request, roles, point),
     )
+
+
+def _is_half(request: Request, roles: Roles, point: Point) -> bool:
+    """Whether the application keeps numbers of 16 bits.
+
+    It does so only where it is told the precision: the lever of that name sets how products are
+    computed, and leaves what is kept as it was.
+    """
+    name = roles["precision"]
+    if name is None or "16" not in str(point[name]):
+        return False
+    named = request.application.named
+    command = named.get(str(point.get(VARIANT))) or next(iter(named.values()))
+    return name in Template.parse(command).holes
 
 
 def room(
@@ -89,3 +104,24 @@ def room(
     if not measured and uses_devices(request, roles) and devices is not None and devices.memory:
         share = devices.memory
     return min(share, request.constraints.memory or math.inf)
+
+
+def beside_measured(
+    request: Request,
+    partition: Partition,
+    roles: Roles,
+    point: Point,
+    nodes: int,
+) -> str:
+    """What a worker's device lacks where the runs' memory, which is the node's, was measured.
+
+    Empty where it lacks nothing, or nobody knows: the request has no network, or no device.
+    """
+    devices, need = partition.accelerators, estimated(request, roles, point)
+    if need is None or not uses_devices(request, roles) or not (devices and devices.memory):
+        return ""
+    has = room(request, partition, roles, point, nodes, measured=False)
+    if need <= has:
+        return ""
+    much, little = (quantities.amount(one, "bytes") for one in (need, has))
+    return f"memory: a worker may need {much} of its device by estimate, more than {little}"

@@ -15,6 +15,7 @@ from forerun.errors import InputError
 from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
+from forerun.planning.amounts import Amounts
 from forerun.planning.candidates import Candidate, Roles, candidates
 from forerun.planning.cautions import cautions_of
 from forerun.planning.constraints import Rules
@@ -82,7 +83,7 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     if len(seen) < FEWEST:
         expected = f"at least {FEWEST} that ended well: forerun measure, or --trial SECONDS"
         raise InputError(str(study.path), f"{len(seen)} runs", expected)
-    every = candidates(request, infrastructure, space, seen)
+    every = Amounts(request, space).applied(candidates(request, infrastructure, space, seen))
     memory = model_of(study, "memory_bytes").model if "memory_bytes" in study.targets() else None
     models = Models(space, model_of(study).model, memory)
     possible, refused = _possible(request, every)

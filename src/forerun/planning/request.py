@@ -114,7 +114,7 @@ class Data(Table):
 
     size: Size
     at: Text = ""  # a storage of the infrastructure; the first where it is not said
-    passes: Positive = 1.0  # how often all of it is read in one run: epochs
+    passes: Positive | None = None  # how often all of it is read: the epochs if not said, or once
     measured_at: Text = ""  # the storage that the study's runs read it from; as `at` if not said
     overlap: bool | None = None  # whether it is read while computing, or before; None: not known
 
@@ -214,7 +214,7 @@ class Request(Table):
     data: Data | None = None
     network: Network | None = None  # in a file also the name of an ONNX file
     steps: Positive = 1.0  # how often what the study times is done, in one job
-    samples: Positive | None = None  # or so many samples, where the study times a step
+    samples: Positive | None = None  # or so many samples: see `amounts.py`
     batch_is: Literal["worker", "total"] = "worker"  # whether the batch is each worker's, or all's
     startup: Duration | None = None  # of a job, before what the study times
     fixed: dict[str, Annotated[str, BeforeValidator(str)]] = Field(default_factory=dict)

@@ -24,7 +24,7 @@ from forerun.measuring.asking import Asked
 from forerun.measuring.domain import Domain
 from forerun.measuring.holes import Template, check_holes
 from forerun.measuring.settings import Settings
-from forerun.planning.candidates import Roles
+from forerun.planning.amounts import Amounts
 from forerun.planning.request import Request
 from forerun.study import Study
 
@@ -73,21 +73,9 @@ def _wanted(
             values = (max(values, key=float),)
         earnest.append(replace(factor, values=values))
     space = with_variants(Space(earnest), list(commands))
-    roles = Roles(space)
-    drawn = Domain(space).draw(MOST_WANTED, seed=0)
-    return {point: repeats(request, roles, point) for point in drawn}
-
-
-def repeats(request: Request, roles: Roles, point: Point) -> float:
-    """How often what is timed is done with a point until the result is there."""
-    name = roles["batch"]
-    if name is None:
-        return request.steps
-    workers = roles.count(point, "workers") if request.batch_is == "worker" else 1
-    batch = float(point[name]) * workers
-    steps = request.steps if request.samples is None else request.samples / batch
-    effect = request.batch_effect
-    return steps if effect is None else steps * effect.samples(batch)
+    amounts = Amounts(request, space)
+    points = dict.fromkeys(map(amounts.point, Domain(space).draw(MOST_WANTED, seed=0)))
+    return {point: amounts.repeats(point) for point in points}
 
 
 def _check_compilers(request: Request, compiler: Factor) -> None:
