@@ -156,13 +156,15 @@ def values_of(request: Request, factor: Factor, seen: pd.DataFrame) -> tuple[Val
         return tuple(factor.value(value) for value in given)
     measured = seen[factor.name].unique().tolist()
     if len(measured) > 1:
-        _check_named(factor)
+        _check_named(request, factor)
     return tuple(sorted((factor.value(value) for value in measured), key=_order))
 
 
-def _check_named(factor: Factor) -> None:
+def _check_named(request: Request, factor: Factor) -> None:
     """InputError for what a plan must not choose by itself: it would have less work be done."""
     name = factor.name
+    if factor.role == "steps" and request.samples is not None:
+        return  # they say how many
     if factor.role == "batch":
         what, why = "the batch size", "a larger batch is other training"
     elif factor.role == "steps":
