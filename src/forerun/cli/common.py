@@ -53,6 +53,8 @@ def guarded(call: Callable[[], int | None]) -> int:
         try:
             code = call() or OK
             sys.stdout.flush()  # here, where a reader that has left is no failure
+            if code == INTERRUPTED:  # what Typer makes of a KeyboardInterrupt
+                return _failed(None, "interrupted", INTERRUPTED)
             return code
         except InputError as error:
             return _failed(error, str(error), BAD_INPUT)
