@@ -1,12 +1,24 @@
 """Documents that people write: what is read, and in what words it is refused."""
 
+import math
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forerun._documents import LARGEST, duration, rate, read_toml, read_yaml, size, written
+from forerun._documents import (
+    LARGEST,
+    Table,
+    duration,
+    rate,
+    read_toml,
+    read_yaml,
+    size,
+    validated,
+    written,
+)
 from forerun.errors import InputError
 
 
@@ -56,7 +68,7 @@ def test_a_yaml_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a: 1\na: 2\n", "line 1, column 1: found a key twice, expected YAML"),
+        ("a: 1\na: 2\n", "line 2, column 1: found a twice, expected YAML"),
         ("a: &x [1]\nb: *x\n", "found an alias, expected YAML"),
         ("a: [1\n", "expected YAML"),
         ("- 1\n", "found list, expected a table of fields"),
@@ -65,6 +77,13 @@ def test_a_yaml_file(tmp_path: Path) -> None:
         ("a: \x00", "expected YAML"),
         ("x" * (LARGEST + 1), f"at most {LARGEST}"),
         ("[" * 5000, "expected YAML"),
+        ("a: !!int ''", "line 1, column 4: found what is no int: '', expected YAML"),
+        ("a: !!float ''", "what is no float"),
+        ("a: !!bool foo", "what is no bool"),
+        ("a: !!timestamp foo", "what is no timestamp"),
+        (f"a: 0x{'F' * 9000}", "found a number of more than 1023 bits"),
+        (f"a: {'9' * 4000}", "found a number of more than 1023 bits"),
+        (f"a: {'9' * 5000}", "what is no int"),
     ],
 )
 def test_yaml_that_is_refused_in_one_line(tmp_path: Path, text: str, told: str) -> None:
@@ -83,3 +102,41 @@ def test_a_file_of_other_bytes(tmp_path: Path) -> None:
     for read, kind in ((read_yaml, "YAML"), (read_toml, "TOML")):
         with pytest.raises(InputError, match=f"expected {kind}"):
             read(file)
+
+
+def test_numbers_beyond_all_measure() -> None:
+    assert duration(10**400) == size(10**400) == rate(10**400) == math.inf  # no field takes it
+
+
+def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InputError, match="found a pipe or a device, expected a file"):
+            read_yaml(path)
+
+
+def test_a_pipe_of_the_shell_is_read() -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, b"name: x\n")
+    os.close(theirs)
+    assert read_yaml(Path(f"/dev/fd/{ours}")) == {"name": "x"}
+    os.close(ours)
+
+
+class Inner(Table):
+    """A table below a name."""
+
+    deep: int = 0
+
+
+class Outer(Table):
+    """Tables by name."""
+
+    inner: dict[str, Inner | None]
+
+
+def test_an_unknown_field_is_told_the_names_beside_it() -> None:
+    with pytest.raises(InputError, match=r"^inner\.x\.dep: found .*, expected one of deep$"):
+        validated(Outer, {"inner": {"x": {"dep": 1}}})
+    with pytest.raises(InputError, match=r"expected one of inner$"):
+        validated(Outer, {"inner": {}, "outer": 1})

@@ -46,3 +46,51 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         _outputs.write(tmp_path / "taken", b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_what_cannot_be_written_is_told_by_its_own_name(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="directory") as failed:
+        _outputs.write(tmp_path, b"content")
+    assert failed.value.filename == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.png", b"\x89PNG\r\n"), ("a.pdf", b"%PDF-1.4"), ("a.svg", b"<?xml version='1.0'?>\n<svg>")],
+)
+def test_a_figure_replaces_figures_of_its_format_alone(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    path = tmp_path / name
+    for earlier in (b"", content):
+        path.write_bytes(earlier)
+        _outputs.check_figure(path)
+    with pytest.raises(InputError, match="found a file that is needed"):
+        _outputs.check_figure(path, tmp_path / "." / name)
+    for other in (b"a diary", b"<?xml version='1.0'?><project/>", b'{"request": 1}'):
+        path.write_bytes(other)
+        with pytest.raises(InputError, match=f"found a file that is no {name[2:].upper()}"):
+            _outputs.check_figure(path)
+
+
+def test_a_plan_replaces_earlier_plans_alone(tmp_path: Path, study: Path) -> None:
+    plan = tmp_path / "plan.json"
+    _outputs.check_plan(plan, study, None)
+    plan.write_text('{"request": {}, "candidates": []}')
+    _outputs.check_plan(plan, study)
+    for other in (b"a diary", b"[1]", b'{"request": 1}', b"{" * 5000, b"{\xff"):
+        plan.write_bytes(other)
+        with pytest.raises(InputError, match="found a file that is no plan"):
+            _outputs.check_plan(plan, study)
+    for kept in (study, tmp_path / "to-come.db"):
+        with pytest.raises(InputError, match="found a file that is needed"):
+            _outputs.check_plan(kept, None, tmp_path / "." / kept.name)
+    with pytest.raises(InputError, match="no such directory"):
+        _outputs.check_plan(tmp_path / "none" / "plan.json")
+    with pytest.raises(InputError, match="found a directory"):
+        _outputs.check_plan(tmp_path)
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "elsewhere")
+    for other_kind in (link, Path("/dev/null")):
+        with pytest.raises(InputError, match="found a link or a device"):
+            _outputs.check_plan(other_kind)

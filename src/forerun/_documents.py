@@ -6,17 +6,21 @@ Quantities may be written with their unit: `90s`, `1h30min`, `256 GiB`, `10 Gbit
 from __future__ import annotations
 
 import json
+import math
 import re
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from forerun.errors import InputError, one_line
 
 LARGEST = 2**20  # bytes of a file that people write
+LONGEST_NUMBER = 1023  # bits of a whole number in one: what a float can always hold
 _UNITS = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -58,7 +62,7 @@ Given = TypeVar("Given", bound=BaseModel)
 def duration(text: object) -> float:
     """Seconds of `90`, `90s`, `10min`, `1h30min`, `2h`; ValueError for anything else."""
     if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
+        return _float(text)
     plain = str(text).strip()
     if re.fullmatch(_NUMBER, plain, re.ASCII):
         return float(plain)
@@ -99,12 +103,20 @@ def _amount(text: object) -> tuple[float, bool] | None:
     if isinstance(text, bool):
         return None
     if isinstance(text, int | float):
-        return float(text), False
+        return _float(text), False
     found = _BYTES.fullmatch(str(text).strip())
     if found is None:
         return None
     bits = 8 if found[3] == "bit" else 1
     return float(found[1]) * _PREFIX[found[2]] / bits, found[4] is not None
+
+
+def _float(value: float) -> float:
+    """Infinite where it is too large, which no field takes."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def written(value: float, kind: Literal["duration", "size", "rate"]) -> str | float:
@@ -158,11 +170,29 @@ def read_yaml(path: Path) -> dict[str, Any]:
                 raise yaml.composer.ComposerError(None, None, "an alias", mark)
             return super().compose_node(parent, index)
 
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            try:
+                found = super().construct_object(node, deep)
+            except (AttributeError, LookupError, ValueError):  # of a tag: !!int "", !!bool foo
+                problem = f"what is no {node.tag.rpartition(':')[2]}: {node.value!r}"
+                raise refused(problem, node) from None
+            if isinstance(found, int) and found.bit_length() > LONGEST_NUMBER:
+                raise refused(f"a number of more than {LONGEST_NUMBER} bits", node)
+            return found
+
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             found = super().construct_mapping(node, deep)
             if len(found) < len(node.value):
-                raise yaml.constructor.ConstructorError(None, None, "a key twice", node.start_mark)
+                named: set[Any] = set()
+                for key_node, _ in node.value:
+                    key = self.construct_object(key_node, deep=True)
+                    if key in named:
+                        raise refused(f"{key} twice", key_node)
+                    named.add(key)
             return found
+
+    def refused(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+        return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
     text = _text(path, "YAML")
     try:
@@ -211,7 +241,14 @@ def _text(path: Path, expected: str) -> str:
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file; InputError unless it has a usual length."""
+    """What is in a file; InputError unless it has a usual length.
+
+    A pipe of the user's shell is a file too; any other one, and a device, may never end.
+    """
+    kind = path.stat().st_mode
+    piped = str(path).startswith(("/dev/fd/", "/proc/self/fd/")) or str(path) == "/dev/stdin"
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or piped):
+        raise InputError(str(path), "a pipe or a device", "a file")
     with path.open("rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -229,6 +266,7 @@ def validated(model: type[Given], document: Mapping[str, Any], where: str = "") 
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"] if not _is_union(part))
+        where = where if field else where.rstrip(": ")
         if first["type"] == "extra_forbidden":
             fields = _fields(model, first["loc"][:-1])
             raise InputError(f"{where}{field}", "a field of that name", fields) from None
@@ -243,12 +281,28 @@ def _is_union(part: str | int) -> bool:
 
 def _fields(model: type[BaseModel], place: Iterable[str | int]) -> str:
     """The names that a table of the model may hold."""
+    inner: list[Any] = [model]  # what the value at this place may be
     for part in place:
-        field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
-        inner = field.annotation if field is not None else None
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            model = inner
+        below: list[Any] = []
+        for one in inner:
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                fields = one.model_fields.items()
+                below += [f.annotation for n, f in fields if part in (n, f.alias)]
+            elif get_origin(one) in (dict, list, tuple):
+                below += get_args(one)[-1:] if get_origin(one) is dict else get_args(one)[:1]
+        inner = [choice for one in below for choice in _choices(one)] or inner
+    tables = [one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)]
+    model = tables[0] if tables else model
     return f"one of {', '.join(f.alias or n for n, f in model.model_fields.items())}"
+
+
+def _choices(annotation: Any) -> list[Any]:
+    """What a value may be: the ways of a union, and what an annotation is of."""
+    if get_origin(annotation) is Annotated:
+        return _choices(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [choice for one in get_args(annotation) for choice in _choices(one)]
+    return [annotation]
 
 
 def _expected(first: Any) -> str:

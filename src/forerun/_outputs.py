@@ -1,5 +1,6 @@
 """Files that forerun writes beside a study: whole or not at all, and never over something else."""
 
+import json
 from pathlib import Path
 from uuid import uuid4
 
@@ -7,6 +8,10 @@ from forerun.errors import InputError
 
 _PAGE = b"<!doctype html"
 _SQLITE = b"SQLite format 3\0"
+# What figures begin with; an SVG's own word stands after the declaration of XML.
+_FIGURES = {".png": b"\x89PNG", ".pdf": b"%PDF-", ".svg": b"<svg"}
+_HEAD = 2**10  # bytes by which a file is known
+_LONGEST = 2**26  # bytes of an earlier document: a plan of a thousand candidates is far shorter
 
 
 def check_page(path: Path, study: Path) -> None:
@@ -16,15 +21,45 @@ def check_page(path: Path, study: Path) -> None:
     if path.exists() and study.exists() and path.samefile(study):
         raise InputError(str(path), "the study itself", "another file for the page")
     start = _start(path)
-    if start is not None and not start.lower().startswith(_PAGE):
+    if start and not start.lower().startswith(_PAGE):
         raise InputError(str(path), "a file that is no HTML page", "a new file or an earlier page")
 
 
-def check_figure(path: Path) -> None:
-    """InputError unless a figure may be written here: over any file that is not a database."""
+def check_figure(path: Path, *kept: Path | None) -> None:
+    """InputError unless a figure may be written here: to a new file, or over an earlier figure.
+
+    `kept` are files that are read, or will be written: never to be overwritten.
+    """
+    _check_kept(path, kept, "the figure")
     start = _start(path)
-    if start is not None and start.startswith(_SQLITE):
+    if not start:
+        return
+    if start.startswith(_SQLITE):
         raise InputError(str(path), "a study or another database", "a new file or a figure")
+    suffix = path.suffix.lower()
+    mark = _FIGURES.get(suffix, b"")
+    if not (mark in start if suffix == ".svg" else start.startswith(mark)):
+        kind = suffix.removeprefix(".").upper()
+        raise InputError(str(path), f"a file that is no {kind}", "a new file or an earlier figure")
+
+
+def check_plan(path: Path, *kept: Path | None) -> None:
+    """InputError unless a plan may be written here: to a new file, or over an earlier plan.
+
+    `kept` are files that are read, or will be written: never to be overwritten.
+    """
+    if not path.parent.is_dir():
+        raise InputError(str(path), "no such directory", "a directory to write the plan to")
+    _check_kept(path, kept, "the plan")
+    if _start(path) and not _is_plan(path):
+        raise InputError(str(path), "a file that is no plan", "a new file or an earlier plan")
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two names are of one file, which need not be there yet."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 def write(path: Path, content: bytes) -> None:
@@ -38,6 +73,8 @@ def write(path: Path, content: bytes) -> None:
         with part.open("xb") as file:
             file.write(content)
         part.replace(path)
+    except OSError as error:  # of the name that was asked for, for nobody knows the other
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         part.unlink(missing_ok=True)
 
@@ -50,4 +87,22 @@ def _start(path: Path) -> bytes | None:
     if not path.exists():
         return None
     with path.open("rb") as file:
-        return file.read(len(_SQLITE))
+        return file.read(_HEAD)
+
+
+def _check_kept(path: Path, kept: tuple[Path | None, ...], what: str) -> None:
+    for one in kept:
+        if one is not None and same(path, one):
+            found = f"a file that is needed ({one})"
+            raise InputError(str(path), found, f"another file for {what}")
+
+
+def _is_plan(path: Path) -> bool:
+    """Whether the file holds a plan, by what every plan has."""
+    with path.open("rb") as file:
+        content = file.read(_LONGEST)
+    try:
+        found = json.loads(content) if content.startswith(b"{") else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"request", "candidates"} <= found.keys()

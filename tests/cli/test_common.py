@@ -51,6 +51,24 @@ def test_interrupted_is_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "forerun: error: interrupted\n"
 
 
+def test_interrupted_is_told_where_typer_has_made_an_exit_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def verb() -> None:
+        raise KeyboardInterrupt
+
+    assert guarded(lambda: app([], standalone_mode=False)) == 130
+    assert capsys.readouterr().err == "forerun: error: interrupted\n"
+
+
+def test_what_json_cannot_hold_is_one_line() -> None:
+    with pytest.raises(InputError, match="found a number that is not finite"):
+        print_json({"seconds": float("inf")})
+
+
 def test_a_file_that_cannot_be_written_is_wrong_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert raising(PermissionError(13, "Permission denied", "out.html")) == 2
     assert capsys.readouterr().err == "forerun: error: out.html: Permission denied\n"

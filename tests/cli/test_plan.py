@@ -152,3 +152,41 @@ def test_it_says_after_how_many_steps_compiling_pays(forerun: Forerun, folder: P
         assert "less each epoch" in done.out
     assert "pays after" not in forerun(*plan, "--explain", "2").out  # the plain one
     assert forerun(*plan, "--json").document["pays"][0]["after"] in (10, 11)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-o", "toy.db"),
+        ("-o", "request.yaml"),
+        ("-o", "cluster.yaml"),
+        ("-o", "diary.txt"),
+        ("-o", ""),
+        ("-o", "none/plan.json"),
+        ("-o", "p.svg", "--plot", "p.svg"),
+        ("--plot", "diary.svg"),
+        ("--plot", "x.exe"),
+    ],
+)
+def test_nothing_but_an_earlier_plan_is_overwritten(
+    forerun: Forerun, folder: Path, words: tuple[str, ...]
+) -> None:
+    """And that is told before the trials, which would take their time."""
+    for name in ("diary.txt", "diary.svg"):
+        (folder / name).write_text("dear diary")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = forerun("plan", "request.yaml", "--on", "cluster.yaml", "--trial", "1", *words)
+    assert done.code == 2
+    assert done.err.startswith("forerun: error: ")
+    assert done.err.count("\n") == 1
+    assert ".part" not in done.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    plan = ("plan", "request.yaml", "--on", "cluster.yaml", "-o", "plan.json")
+    assert (forerun(*plan).code, forerun(*plan).code) == (0, 0)  # the second over the first
+
+
+def test_a_plan_is_not_written_over_a_study_to_come(forerun: Forerun, folder: Path) -> None:
+    (folder / "request.yaml").write_text(REQUEST.replace("study: toy.db\n", ""))
+    done = forerun("plan", "request.yaml", "--trial", "1", "-o", "request.db")
+    assert done.code == 2
+    assert "request.db: found a file that is needed" in done.err

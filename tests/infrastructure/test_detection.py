@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from forerun.errors import InputError
 from forerun.infrastructure import Infrastructure, detection
 
 # As scontrol 23.11 prints them, shortened.
@@ -78,6 +79,9 @@ def test_a_slurm_cluster_has_a_partition_for_each_kind_of_node() -> None:
         ("30:00", 1800),
         ("90", 5400),
         ("UNLIMITED", None),
+        ("0", None),
+        ("Partition_Limit", None),
+        ("1-nan", None),
     ],
 )
 def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
@@ -94,6 +98,7 @@ def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
         ("gpu:1g.5gb:7(S:0)", (7, "1g.5gb", "nvidia")),
         ("gpu:4(S:0-1),gpumem:80", (4, "", "nvidia")),
         ("gpumem:80", None),
+        ("gpu:0", None),
         ("(null)", None),
     ],
 )
@@ -124,3 +129,79 @@ def test_accelerators_as_nvidia_lists_them(tmp_path: Path, monkeypatch: pytest.M
     found = detection.accelerators()
     assert found is not None
     assert (found.count, found.model, found.memory) == (1, "NVIDIA A100-SXM4-40GB", 40 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("answer", "memory"),
+    [
+        ("NVIDIA GH200 480GB, [N/A]", None),
+        ("Foo, 0", None),
+        ("a,b", None),
+        ("Foo, inf", None),
+        ("Foo, 1", 2**20),
+    ],
+)
+def test_accelerators_without_memory_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, memory: float | None
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    script(tmp_path, "nvidia-smi", f"echo '{answer}'")
+    found = detection.accelerators()
+    assert found is not None
+    assert (found.model, found.memory) == (answer.rpartition(",")[0], memory)
+
+
+def test_no_kind_of_node_takes_the_name_of_a_partition() -> None:
+    """Two kinds in cpu, and a partition that is called cpu-2."""
+    partitions = PARTITIONS.replace("PartitionName=gpu", "PartitionName=cpu-2")
+    found = detection.slurm_partitions(
+        partitions, NODES.replace("Partitions=gpu", "Partitions=cpu-2")
+    )
+    assert {name: part.nodes for name, part in found.items()} == {"cpu": 2, "cpu-3": 1, "cpu-2": 2}
+    assert (found["cpu-3"].queue, found["cpu-2"].queue) == ("cpu", None)
+
+
+def test_a_limit_beyond_any_cluster_is_none() -> None:
+    found = detection.slurm_partitions(PARTITIONS.replace("=4", "=99999999999"), NODES)
+    assert found["cpu"].limits.nodes is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("Sockets=2", "Sockets=abc"), "node n1: processors.count: found abc, expected a whole"),
+        (("Sockets=2", "Sockets=0"), "node n1: processors.count: found 0, expected at least 1"),
+        (("CoresPerSocket=32", "CoresPerSocket=N/A"), "n1: processors.cores: found N/A, expected"),
+        (("RealMemory=257000", "RealMemory=N/A"), "node n1: memory: found N/A, expected bytes"),
+        (("RealMemory=257000", "RealMemory=0"), "node n1: memory: found 0, expected"),
+        (("RealMemory=257000", "RealMemory=nan"), "node n1: memory: found nan, expected"),
+        (("zen3,fast", "a b"), "node n1: features.0: found a b, expected a name"),
+        (("gpu:a100:8", "gpu:a100:99999999"), "at most 1000000"),
+        (("PartitionName=cpu", "PartitionName=c@pu"), "partition: partitions.c@pu: found c@pu"),
+        (("Default=NO", "Default=YES"), "show partition: found dict, expected one default"),
+    ],
+)
+def test_what_slurm_cannot_mean_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], told: str
+) -> None:
+    partitions, nodes = PARTITIONS.replace(*change), NODES.replace(*change)
+    if "@" in change[1]:
+        nodes = nodes.replace("Partitions=cpu", "Partitions=c@pu")
+    for name, text in (("partition", partitions), ("node", nodes), ("config", "ClusterName=_c")):
+        (tmp_path / name).write_text(text)
+    script(tmp_path, "scontrol", f'cat "{tmp_path}/$2"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(InputError) as refused:
+        detection.slurm()
+    assert str(refused.value).startswith("scontrol show ")
+    assert told in str(refused.value)
+    (tmp_path / "partition").write_text(PARTITIONS)
+    (tmp_path / "node").write_text(NODES)
+    assert detection.slurm().name == "c"
+
+
+def test_an_answer_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection, "MOST", 2**20)
+    script(tmp_path, "endless", "exec yes")
+    with pytest.raises(InputError, match="endless: found more than 1 MiB, expected an answer"):
+        detection._said([str(tmp_path / "endless")])

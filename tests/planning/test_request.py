@@ -73,6 +73,15 @@ def test_larger_batches_need_more_samples() -> None:
         (("12h", "12 parsecs"), "constraints.deadline: found 12 parsecs"),
         (("size: 12 GB", "size: 0"), "data.size: found 0, expected more than 0"),
         (("pytorch", "caffe"), "application.framework: found caffe"),
+        (("name: lenet", 'name: "le\\nnet"'), "name: found le\\nnet, expected a text of one line"),
+        (("  command: python", '  commands: {"": a}\n  source: python'), "application.commands"),
+        (("runs/lenet.db", '"runs\\0.db"'), "study: found runs\\x00.db, expected a text of one"),
+        (("study: runs", 'network: "a\\0.onnx"\nstudy: runs'), "network: found a\\x00.onnx"),
+        (("{batch: 64}", "{batch: null}"), "fixed.batch: found NoneType, expected a text, a num"),
+        (("{batch: 64}", "{batch: [64]}"), "fixed.batch: found list, expected a text, a number"),
+        (("{batch: 64}", "{batch: '1,2'}"), "fixed.batch: found 1,2, expected one value"),
+        (("{batch: 64}", "{batch: 1..4}"), "fixed.batch: found 1..4, expected one value"),
+        (("{workers: 1..8,", "{workers: [1, null],"), "free.workers: found list, expected a text"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(

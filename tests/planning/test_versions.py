@@ -26,6 +26,7 @@ TENSORFLOW = FRAMEWORKS["tensorflow"].version
         ("tensorflow", ".".join(TENSORFLOW.split(".")[:2]), False),
         ("tensorflow", "99.1", False),
         ("tensorflow", "latest", False),
+        ("tensorflow", "9" * 5000, False),
         ("tensorflow", "", False),
         ("pytorch", "1.13", True),
         ("mpi", "3.1", False),

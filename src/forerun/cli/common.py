@@ -53,6 +53,8 @@ def guarded(call: Callable[[], int | None]) -> int:
         try:
             code = call() or OK
             sys.stdout.flush()  # here, where a reader that has left is no failure
+            if code == INTERRUPTED:  # what Typer makes of a KeyboardInterrupt
+                return _failed(None, "interrupted", INTERRUPTED)
             return code
         except InputError as error:
             return _failed(error, str(error), BAD_INPUT)
@@ -105,9 +107,18 @@ def warn(text: str) -> None:
     _stderr(f"forerun: warning: {text}", "yellow")
 
 
+def json_text(document: Mapping[str, Any] | list[Any]) -> str:
+    """A document as JSON; InputError where a number is not finite, which JSON cannot say."""
+    try:
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        found = "a number that is not finite"
+        raise InputError("the answer", found, "numbers that JSON can hold") from None
+
+
 def print_json(document: Mapping[str, Any] | list[Any]) -> None:
-    """One JSON document on standard output; never NaN, which JSON does not have."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    """One JSON document on standard output."""
+    text = json_text(document)
     # What JSON allows in a text but a terminal might obey is written as JSON's own escape.
     safe = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
     sys.stdout.write(f"{safe}\n")

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forerun.cli.common import Json, counted, note, print_json, results, shown, table, warn, working
+from forerun.cli.common import (
+    Json,
+    counted,
+    json_text,
+    note,
+    print_json,
+    results,
+    shown,
+    table,
+    warn,
+    working,
+)
 from forerun.errors import InputError
 from forerun.quantities import amount, between, money, percent, seconds
 
@@ -76,12 +87,16 @@ def plan(
 
     asked = read_modak(request) if is_modak(request) else Request.load(request)
     infrastructure = Infrastructure.load(Path(on)) if on else machine()
+    if asked.study is None:
+        tried = request.with_suffix(".db")  # of an earlier --trial, or of this one
+        known = tried if trial is not None or tried.exists() else None
+    else:
+        known = asked.study
+    # At once: nothing is to be refused after trials and a fit.
+    _check_outputs(output, plot, known, (request, Path(on) if on and Path(on).exists() else None))
     if trial is not None:
-        asked = asked.model_copy(update={"study": _tried(asked, request, trial)})
-    elif asked.study is None and (tried := request.with_suffix(".db")).exists():
-        asked = asked.model_copy(update={"study": tried})  # by an earlier --trial
-    if plot is not None:
-        _check_plot(plot, asked)  # at once, not after the fit
+        known = _tried(asked, request, trial)
+    asked = asked.model_copy(update={"study": known})
     if asked.study is None:
         found = unmeasured(asked, infrastructure)
     else:
@@ -139,20 +154,29 @@ def _with_host(found: Plan, study: Study) -> Plan:
 
 
 def _write(found: Plan, path: Path) -> None:
-    import json
-
     from forerun._outputs import write
 
-    write(path, (json.dumps(found.to_dict(), indent=2, ensure_ascii=False) + "\n").encode())
+    write(path, (json_text(found.to_dict()) + "\n").encode())
     note(f"{path}: the plan")
 
 
-def _check_plot(path: Path, asked: Request) -> None:
+def _check_outputs(
+    output: Path | None, plot: Path | None, study: Path | None, kept: tuple[Path | None, ...]
+) -> None:
+    """InputError unless both may be written; neither over what is read, nor over the other."""
+    from forerun._outputs import check_plan, same
+
+    if output is not None:
+        check_plan(output, study, *kept)
+    if plot is None:
+        return
     from forerun.plots.document import check
 
-    if asked.study is None:
+    if study is None:
         raise InputError("--plot", "nothing that was measured", "a study, or --trial SECONDS")
-    check(path, asked.study)
+    if output is not None and same(output, plot):
+        raise InputError("--plot", plot, "another file than that of --output")
+    check(plot, study, *kept)
 
 
 def _draw(found: Plan, path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
+import selectors
 import shutil
 import subprocess
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from forerun._documents import validated
 from forerun.errors import InputError
 from forerun.infrastructure.description import (
     Accelerators,
@@ -23,6 +27,7 @@ from forerun.infrastructure.description import (
 
 ASK = 30.0  # seconds that a program may take to answer
 MIB = 2**20
+MOST = 64 * MIB  # bytes of an answer
 GROUPS = Path("/sys/fs/cgroup")
 _VERSION_1, _VERSION_2 = "memory.limit_in_bytes", "memory.max"  # files of control groups
 # What answers where there is a scheduler, or a container runtime, that would take our work.
@@ -37,7 +42,8 @@ _CONTAINERS: Mapping[Container, str] = {
     "docker": "docker info",
     "podman": "podman info",
 }
-_UNLIMITED = ("UNLIMITED", "INFINITE", "NONE", "")
+_TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}(?::\d{1,9}){0,2})", re.ASCII)
+_MOST_NODES = 10**6  # a limit beyond it is none
 # A model may begin with a digit, as parts of a GPU do (1g.5gb), but a number alone is a count.
 _GRES = re.compile(r"(?:^|,)gpu(?![^:,(])(?::([^:,(]*[^\d:,(][^:,(]*))?(?::(\d+))?")
 _ANSWER = "an answer"
@@ -104,7 +110,7 @@ def _limit(file: Path, otherwise: int) -> int:
 
 def _name(text: str, otherwise: str) -> str:
     """What somebody called it, as a description can hold it."""
-    return re.sub(r"[^A-Za-z0-9_.+-]", "-", text).strip("-.")[:64] or otherwise
+    return re.sub(r"[^A-Za-z0-9_.+-]", "-", text).strip("-._+")[:64] or otherwise
 
 
 def processors() -> Processors:
@@ -140,9 +146,19 @@ def accelerators() -> Accelerators | None:
     rows = [line.rpartition(",") for line in _said(query, check=False).splitlines() if "," in line]
     if not rows:
         return None
-    model, memory = rows[0][0].strip(), float(rows[0][2])
+    model = rows[0][0].strip()
     alike = sum(row[0].strip() == model for row in rows)
-    return Accelerators(count=alike, kind="nvidia", model=model, memory=memory * MIB)
+    shown = "".join(c for c in model if c.isprintable())
+    return Accelerators(count=alike, kind="nvidia", model=shown, memory=_mebibytes(rows[0][2]))
+
+
+def _mebibytes(text: str) -> float | None:
+    """Bytes; None where a device says that it has none of its own, or nothing that is a number."""
+    try:
+        found = float(text) * MIB
+    except ValueError:
+        return None
+    return found if math.isfinite(found) and found > 0 else None
 
 
 def scheduler() -> Scheduler:
@@ -161,7 +177,9 @@ def _answers(command: str) -> bool:
     if not shutil.which(words[0]):
         return False
     try:
-        return subprocess.run(words, capture_output=True, timeout=ASK, check=False).returncode == 0
+        silent = subprocess.DEVNULL
+        done = subprocess.run(words, stdout=silent, stderr=silent, timeout=ASK, check=False)
+        return done.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -178,7 +196,10 @@ def slurm() -> Infrastructure:
     if not described:
         raise InputError("scontrol show partition", "no partition with nodes", "at least one")
     name = _name(config.get("ClusterName", ""), "cluster")
-    return Infrastructure(name=name, scheduler="slurm", container=container(), partitions=described)
+    document = {"name": name, "scheduler": "slurm", "container": container()}
+    return validated(
+        Infrastructure, {**document, "partitions": described}, "scontrol show partition: "
+    )
 
 
 def slurm_partitions(partitions: str, nodes: str) -> dict[str, Partition]:
@@ -193,16 +214,19 @@ def slurm_partitions(partitions: str, nodes: str) -> dict[str, Partition]:
             found = kinds.setdefault(name, {})
             kind = _node(node)
             found[kind] = found.get(kind, 0) + 1
-    described = {}
+    described: dict[str, Partition] = {}
     for fields in map(_fields, partitions.splitlines()):
         name = fields.get("PartitionName", "")
         for number, (kind, count) in enumerate(kinds.get(name, {}).items(), start=1):
-            most = fields.get("MaxNodes", "")
+            most = _whole(fields.get("MaxNodes", ""))
             limits = Limits(
                 walltime=_walltime(fields.get("MaxTime", "")),
-                nodes=int(most) if most.isdigit() and int(most) > 0 else None,
+                nodes=most if isinstance(most, int) and 0 < most <= _MOST_NODES else None,
             )
-            described[name if number == 1 else f"{name}-{number}"] = kind.model_copy(
+            label, further = name, number
+            while number > 1 and (label in kinds or label in described):
+                label, further = f"{name}-{further}", further + 1
+            described[label] = kind.model_copy(
                 update={
                     "nodes": count,
                     "limits": limits,
@@ -214,24 +238,35 @@ def slurm_partitions(partitions: str, nodes: str) -> dict[str, Partition]:
 
 
 def _node(fields: Mapping[str, str]) -> Partition:
-    """A node as a partition of one."""
-    sockets = int(fields.get("Sockets", "1"))
-    cores = int(fields.get("CoresPerSocket", "1"))
-    threads = cores * int(fields.get("ThreadsPerCore", "1"))
+    """A node as a partition of one; InputError, which names it, where it says what cannot be."""
+    cores = _whole(fields.get("CoresPerSocket", "1"))
+    each = _whole(fields.get("ThreadsPerCore", "1"))
+    numbers = isinstance(cores, int) and isinstance(each, int)
     features = [f for f in fields.get("AvailableFeatures", "").split(",") if f and f != "(null)"]
     family = {"x86_64": "x86_64", "aarch64": "aarch64", "ppc64le": "ppc64le"}
-    return Partition(
-        nodes=1,
-        processors=Processors(
-            count=sockets,
-            microarchitecture=_feature(features) or family.get(fields.get("Arch", ""), "x86_64"),
-            cores=cores,
-            threads=threads,
-        ),
-        memory=float(fields.get("RealMemory", "1")) * MIB,
-        accelerators=_gres(fields.get("Gres", "")),
-        features=tuple(features),
+    memory = fields.get("RealMemory", "1")
+    return validated(
+        Partition,
+        {
+            "nodes": 1,
+            "processors": {
+                "count": _whole(fields.get("Sockets", "1")),
+                "microarchitecture": _feature(features)
+                or family.get(fields.get("Arch", ""), "x86_64"),
+                "cores": cores,
+                "threads": int(cores) * int(each) if numbers else each,
+            },
+            "memory": _mebibytes(memory) or memory,
+            "accelerators": _gres(fields.get("Gres", "")),
+            "features": tuple(features),
+        },
+        f"scontrol show node {fields.get('NodeName', '')}: ",
     )
+
+
+def _whole(text: str) -> int | str:
+    """The number that a text is; else the text, for whoever checks it to name."""
+    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else text
 
 
 def _feature(features: Iterable[str]) -> str | None:
@@ -246,23 +281,26 @@ def _gres(text: str) -> Accelerators | None:
     found = _GRES.search(text)
     if found is None:
         return None
-    model = found[1] or ""
+    model, count = found[1] or "", _whole(found[2] or "1")
+    if count == 0:
+        return None
     amd = re.match(r"mi\d|gfx|radeon", model, re.IGNORECASE)
-    return Accelerators(count=int(found[2] or 1), kind="amd" if amd else "nvidia", model=model)
+    document = {"count": count, "kind": "amd" if amd else "nvidia", "model": model}
+    return validated(Accelerators, document, f"scontrol show node: Gres={text}: ")
 
 
 def _walltime(text: str) -> float | None:
     """Seconds of Slurm's `2-00:00:00`, `24:00:00` or `30:00`; none where it sets no limit."""
-    if text.upper() in _UNLIMITED:
+    found = _TIME.fullmatch(text)
+    if found is None:  # UNLIMITED, or the limit of something else
         return None
-    days, _, clock = text.rpartition("-")
-    parts = [float(part) for part in clock.split(":")]
+    parts = [float(part) for part in found[2].split(":")]
     seconds = 0.0
     for part in parts:
         seconds = 60 * seconds + part
     if len(parts) == 1:
         seconds *= 60  # minutes alone
-    return 86400 * float(days or 0) + seconds
+    return 86400 * float(found[1] or 0) + seconds or None
 
 
 def _fields(line: str) -> dict[str, str]:
@@ -274,14 +312,42 @@ def _fields(line: str) -> dict[str, str]:
 
 
 def _said(words: list[str], expected: str = _ANSWER, check: bool = True) -> str:
-    """What a program of this machine prints; InputError where it fails."""
+    """What a program of this machine prints; InputError where it fails, or does not end."""
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=ASK, errors="replace", check=False
-        )
+        code, said, complained = _printed(words, expected)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(" ".join(words), error, expected) from None
-    if done.returncode and check:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+    if code and check:
+        last = (complained.strip().splitlines() or ["no output"])[-1]
         raise InputError(" ".join(words), last, expected)
-    return done.stdout
+    return said
+
+
+def _printed(words: list[str], expected: str) -> tuple[int, str, str]:
+    """The exit code, the output and the errors of a program, of which none may be without end."""
+    until, pipe = time.monotonic() + ASK, subprocess.PIPE
+    with (
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process,
+        selectors.DefaultSelector() as ready,
+    ):
+        said: dict[object, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+        try:
+            for stream in filter(None, (process.stdout, process.stderr)):
+                ready.register(stream, selectors.EVENT_READ)
+            while ready.get_map():
+                for key, _ in ready.select(max(0.0, until - time.monotonic())):
+                    piece = os.read(key.fd, MIB)
+                    said[key.fileobj] += piece
+                    if not piece:
+                        ready.unregister(key.fileobj)
+                    if len(said[key.fileobj]) > MOST:
+                        found = f"more than {MOST // MIB} MiB"
+                        raise InputError(" ".join(words), found, expected)
+                if time.monotonic() > until:
+                    raise subprocess.TimeoutExpired(words, ASK)
+            code = process.wait(max(0.0, until - time.monotonic()))
+        except BaseException:
+            process.kill()
+            raise
+    output, errors = (text.decode(errors="replace") for text in said.values())
+    return code, output, errors

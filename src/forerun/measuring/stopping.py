@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -40,17 +41,45 @@ class Stop:
         with _handled(note):
             yield
 
-    @contextmanager
-    def raising(self) -> Iterator[None]:
+    def raising(self) -> AbstractContextManager[None]:
         """Let a signal within end what is being done; then the wish is noted, and nothing raised.
 
         What is done within may be done again, so ending it anywhere does no harm.
         """
-        try:
-            with raised():
-                yield
-        except KeyboardInterrupt:
-            self.requested = True
+        return _Raising(self)
+
+
+class _Raising(AbstractContextManager[None]):
+    """Signals raise KeyboardInterrupt within, which becomes a wish to stop.
+
+    A class, for a signal may come before what is within has begun: then the wish is noted all the
+    same, and what is within ends at once if it heeds it, or by the next signal.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._before: dict[signal.Signals, Any] = {}
+        self._within = False
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._before[number] = signal.signal(number, self._interrupt)
+        self._within = True
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        self._within = False
+        _restore(self._before)
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._stop.request()
+            return True
+        return False
+
+    def _interrupt(self, _: int, frame: FrameType | None) -> None:
+        self._stop.request()
+        leaving = frame is not None and frame.f_code is _Raising.__exit__.__code__
+        if self._within and not leaving:
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -80,5 +109,9 @@ def _handled(handler: Any) -> Iterator[None]:
             before[number] = signal.signal(number, handler)
         yield
     finally:
-        for number, old in before.items():
-            signal.signal(number, old if old is not None else signal.SIG_DFL)
+        _restore(before)
+
+
+def _restore(before: Mapping[signal.Signals, Any]) -> None:
+    for number, old in before.items():
+        signal.signal(number, old if old is not None else signal.SIG_DFL)

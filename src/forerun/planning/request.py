@@ -65,7 +65,7 @@ def _goals(value: object) -> object:
 
 def _described(path: Path, name: str) -> dict[str, int]:
     """The network of an ONNX file beside a request; a module is refused, for its code would run."""
-    if not name.endswith(".onnx"):
+    if not (name.endswith(".onnx") and name.isprintable()):
         raise InputError(f"{path}: network", name, "an ONNX file, or a table with parameters")
     from forerun.describing import describe
 
@@ -73,9 +73,21 @@ def _described(path: Path, name: str) -> dict[str, int]:
     return {"parameters": found.parameters, "activation_bytes": found.activation_bytes}
 
 
-def _listed(value: object) -> object:
+def _one(value: object) -> str:
+    """A value as `-f` takes it."""
+    if not isinstance(value, str | int | float):
+        raise ValueError("a text, a number, or true or false")
+    return str(value)
+
+
+def _listed(value: object) -> str:
     """Values as `-f` takes them, or a list of them."""
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ",".join(map(_one, value)) if isinstance(value, list) else _one(value)
+
+
+def _path(value: object) -> object:
+    """A path that a system can have."""
+    return _line(value) if isinstance(value, str) else value
 
 
 Text = Annotated[str, AfterValidator(_plain)]
@@ -90,7 +102,7 @@ class Application(Table):
     """What is run: one command with holes, or several under their names."""
 
     command: Text | None = None
-    commands: dict[str, Text] = Field(default_factory=dict)
+    commands: dict[Line, Text] = Field(default_factory=dict)
     framework: Framework = "other"
     version: Text = ""  # of the framework, where it must be that one
     source: Text = ""  # where it comes from, if it must be fetched
@@ -206,10 +218,10 @@ class Wishes(Table):
 class Request(Table):
     """All of it."""
 
-    name: Text = "request"
+    name: Line = "request"
     task: Literal["training", "inference"] = "training"
     application: Application
-    study: Path | None = Field(None, strict=False)
+    study: Annotated[Path | None, BeforeValidator(_path)] = Field(None, strict=False)
     measured_on: Text | None = None  # the partition whose nodes the study's runs are from
     data: Data | None = None
     network: Network | None = None  # in a file also the name of an ONNX file
@@ -217,7 +229,7 @@ class Request(Table):
     samples: Positive | None = None  # or so many samples: see `amounts.py`
     batch_is: Literal["worker", "total"] = "worker"  # whether the batch is each worker's, or all's
     startup: Duration | None = None  # of a job, before what the study times
-    fixed: dict[str, Annotated[str, BeforeValidator(str)]] = Field(default_factory=dict)
+    fixed: dict[str, Annotated[str, BeforeValidator(_one)]] = Field(default_factory=dict)
     free: dict[str, Annotated[str, BeforeValidator(_listed)]] = Field(default_factory=dict)
     trial: dict[str, Annotated[str, BeforeValidator(_listed)]] = Field(
         default_factory=dict
@@ -246,11 +258,16 @@ class Request(Table):
         if isinstance(document.get("network"), str):
             document["network"] = _described(path, document["network"])
         found = validated(cls, document, f"{path}: ")
-        try:
-            for name, values in found.free.items():
-                Factor.parse(f"{name}={values}")
-        except FactorError as error:
-            raise InputError(f"{path}: free: {error}") from None
+        tables = {"fixed": found.fixed, "free": found.free, "trial": found.trial}
+        for table, name, values in (
+            (t, *pair) for t, given in tables.items() for pair in given.items()
+        ):
+            try:
+                count = len(Factor.parse(f"{name}={values}").values)
+            except FactorError as error:
+                raise InputError(f"{path}: {table}: {error}") from None
+            if table == "fixed" and count != 1:
+                raise InputError(f"{path}: fixed.{name}", values, "one value; free takes several")
         study = None if found.study is None else path.parent / found.study
         here = str(path.parent / found.application.directory)
         application = found.application.model_copy(update={"directory": here})

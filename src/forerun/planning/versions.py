@@ -19,5 +19,5 @@ def version_notes(application: Application) -> tuple[str, ...]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version.strip(), re.ASCII)
+    found = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", version.strip(), re.ASCII)
     return () if found is None else tuple(map(int, found[1].split(".")))

@@ -21,8 +21,11 @@ PAGES = (".html", ".htm")
 PAPERS = (".png", ".svg", ".pdf")
 
 
-def check(path: Path, study: Path) -> None:
-    """InputError unless a figure can be written here: its format is what the name ends in."""
+def check(path: Path, study: Path, *kept: Path | None) -> None:
+    """InputError unless a figure can be written here: its format is what the name ends in.
+
+    Neither the study nor what else is `kept` is overwritten.
+    """
     suffix = path.suffix.lower()
     if suffix not in (*PAGES, *PAPERS):
         raise InputError("--plot", path, f"a name that ends in {', '.join((*PAGES[:1], *PAPERS))}")
@@ -31,7 +34,7 @@ def check(path: Path, study: Path) -> None:
     if suffix in PAGES:
         _outputs.check_page(path, study)
     else:
-        _outputs.check_figure(path)
+        _outputs.check_figure(path, study, *kept)
 
 
 def write_front(found: Front, title: str, path: Path) -> None:
