@@ -31,6 +31,8 @@ def test_a_directory_is_not_a_page(tmp_path: Path, study: Path) -> None:
         _outputs.check_page(tmp_path, study)
     with pytest.raises(InputError, match="found no such directory"):
         _outputs.check_page(tmp_path / "none" / "page.html", study)
+    with pytest.raises(InputError, match="found the study itself"):
+        _outputs.check_page(tmp_path / "to-come.html", tmp_path / "." / "to-come.html")
 
 
 def test_a_figure_replaces_no_database(tmp_path: Path, study: Path) -> None:

@@ -18,7 +18,7 @@ def check_page(path: Path, study: Path) -> None:
     """InputError unless a page may be written here: to a new file, or over an earlier page."""
     if not path.parent.is_dir():
         raise InputError(str(path), "no such directory", "a directory to write the page to")
-    if path.exists() and study.exists() and path.samefile(study):
+    if same(path, study):  # which trials may be about to make
         raise InputError(str(path), "the study itself", "another file for the page")
     start = _start(path)
     if start and not start.lower().startswith(_PAGE):
