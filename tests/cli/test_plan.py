@@ -111,7 +111,7 @@ def test_trials_of_levers(forerun: Forerun, folder: Path) -> None:
         f"application: {{command: '{sys.executable} train.py'}}\n"
         "free: {threads: '1,2', affinity: 'none,close'}\n"
     )
-    done = forerun("plan", "request.yaml", "--on", "cluster.yaml", "--trial", "4", "--json")
+    done = forerun("plan", "request.yaml", "--on", "cluster.yaml", "--trial", "15", "--json")
     assert done.code == 0
     best = done.document["candidates"][0]
     assert best["point"] == {"threads": 2, "affinity": "none"}

@@ -251,3 +251,17 @@ def test_imported_runs_count(runs: list[Run]) -> None:
     found = design.next(begun, [], 1)[0]
     assert found.why == "chosen"
     assert found.point not in {run.point for run in begun}
+
+
+def test_a_level_is_not_given_up_for_runs_that_were_too_large() -> None:
+    """What runs out of memory does so for its size, whatever device had it first."""
+
+    def ends(point: Point) -> Status:
+        return "out_of_memory" if float(point["batch"]) >= 128 else "ok"
+
+    large = [
+        Run(Point({"batch": 256, "filters": filters, "device": "v100"}), {}, "out_of_memory")
+        for filters in (4, 64)
+    ]
+    tried = played(Adaptive(SPACE, seed=1), 14, large, ends=ends)
+    assert any(run.status == "ok" and run.point["device"] == "v100" for run in tried)

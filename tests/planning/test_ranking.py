@@ -159,3 +159,13 @@ def test_of_those_that_are_close_the_plainest_that_may_be_equal_is_taken() -> No
     space = Space([Factor.parse("workers=1,2")])
     found = ranked(request, Models(space, PerformanceModel()), made)
     assert [one.candidate.nodes for one in found] == [2, 4, 1]
+
+
+def test_amounts_without_end_are_refused(measured: Measured) -> None:
+    study = measured(lambda point: 10.0 + float(point["batch"]), "batch=16,32,64")
+    request = Request.model_validate(
+        {"application": {"command": "t"}, "free": {"batch": "16,32"}, "steps": 1e308}
+    )
+    here = Infrastructure.model_validate({"name": "here", "partitions": {"cpu": NODE}})
+    with pytest.raises(InputError, match="amounts without end"):
+        plan(request, here, study)

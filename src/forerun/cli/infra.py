@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forerun.cli.common import Json, print_json, results, shown, table
-from forerun.quantities import amount, number
+from forerun.quantities import amount, money, number
 
 if TYPE_CHECKING:
     from forerun.infrastructure import Infrastructure, Partition
@@ -138,9 +138,9 @@ def _row(name: str, part: Partition, currency: str) -> tuple[str, ...]:
     processors, devices = part.processors, part.accelerators
     cores = f"{processors.all_cores} cores, {processors.microarchitecture}"
     memory = f" with {amount(devices.memory, 'bytes')}" if devices and devices.memory else ""
-    price = "" if part.price is None else f"{part.price.node:.2f} {currency}"
+    price = "" if part.price is None else money(part.price.node, currency)
     if part.price is not None and part.price.device:
-        price += f" + {part.price.device:.2f} a device"
+        price += f" + {money(part.price.device, currency)} a device"
     power = "" if part.power is None else f"{number(part.power.node)} W"
     if part.power is not None and part.power.device:
         power += f" + {number(part.power.device)} W a device"

@@ -217,7 +217,9 @@ class _Choice:
     @cached_property
     def _hopeless(self) -> set[tuple[str, Value]]:
         """Levels that have failed at several points, and never done anything else."""
-        failed = Counter(level for p in given_up(self._runs) for level in self._levels(p))
+        # What ran out of memory did so for its size, which the model's boundary knows of.
+        other = [run for run in self._runs if run.status != "out_of_memory"]
+        failed = Counter(level for p in given_up(other) for level in self._levels(p))
         good = {level for run in self._good for level in self._levels(run.point)}
         return {level for level, times in failed.items() if times >= HOPELESS} - good
 

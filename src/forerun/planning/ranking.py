@@ -33,6 +33,9 @@ def ranked(request: Request, models: Models, fine: Sequence[Considered]) -> list
     amounts: list[dict[Goal, float]] = [
         {goal: float(known(one).amount(goal) or 0) for goal in request.objective} for one in fine
     ]
+    for goal in amounts[0]:
+        if not all(math.isfinite(one[goal]) for one in amounts):
+            raise InputError(f"objective {goal}", "amounts without end", "fewer steps or samples")
     least = {goal: _least([one[goal] for one in amounts]) for goal in amounts[0]}
     scored = [
         replace(one, score=request.score(amount, least))
