@@ -14,9 +14,10 @@ than the best, or compiled where compiling loses.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
+
+from ending import ended
 
 MEASURED = Path(__file__).parent / "measured"
 
@@ -30,18 +31,19 @@ def main() -> int:
     table = verbs.add_parser("table", help="print what compiling takes and gains")
     table.add_argument("--runs", type=Path, default=MEASURED, help="folder of the measured runs")
     asked = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        if asked.verb == "measure":
-            import compilers_runs
+    return ended(lambda: measured(asked) if asked.verb == "measure" else shown(asked))
 
-            compilers_runs.measure(asked.out, asked.limit)
-            return 0
-        import compilers_table
 
-        return compilers_table.show(asked.runs)
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+def measured(asked: argparse.Namespace) -> None:
+    import compilers_runs
+
+    compilers_runs.measure(asked.out, asked.limit)
+
+
+def shown(asked: argparse.Namespace) -> int:
+    import compilers_table
+
+    return compilers_table.show(asked.runs)
 
 
 if __name__ == "__main__":

@@ -107,8 +107,9 @@ def measure(out: Path, limit: int | None = None) -> None:
     """Time the cells that are missing."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / "compilers.csv"
-    done = {tuple(str(row[name]) for name in CELL) for row in rows.recorded(path)}
-    wanted = [one for one in cells() if tuple(map(str, astuple(one))) not in done][:limit]
+    made = (tuple(row[name] for name in CELL) for row in rows.recorded(path))
+    left = rows.missing(cells(), made, lambda cell: tuple(map(str, astuple(cell))))
+    wanted = list(left)[:limit]
     if wanted:
         (out / "compilers.json").write_text(json.dumps(conditions(), indent=2) + "\n")
     with Progress(console=progress) as bar:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import sys
 from pathlib import Path
 
-from forerun.errors import InputError
+from ending import ended
 
 MEASURED = Path(__file__).parent / "measured"
 
@@ -31,14 +30,7 @@ def main() -> None:
     table.add_argument("--figures", type=Path, metavar="DIR", help="write the figure there")
     table.set_defaults(run=print_table)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        arguments.run(arguments)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        raise SystemExit(128 + signal.SIGINT) from None
+    sys.exit(ended(lambda: arguments.run(arguments)))
 
 
 def add_measure(parser: argparse.ArgumentParser) -> None:

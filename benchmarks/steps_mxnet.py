@@ -16,7 +16,7 @@ class Residual(gluon.HybridBlock):
         super().__init__()
         self.inner, self.around = inner, around
 
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: ARG002
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: ARG002 - Gluon passes F
         return self.inner(x) + self.around(x)
 
 

@@ -14,9 +14,10 @@ having spent at most 10 % of the seconds that measuring all of them takes; else 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
+
+from ending import ended
 
 from forerun.errors import InputError
 
@@ -42,14 +43,7 @@ def main() -> None:
     for one in (measuring, planning):
         one.add_argument("--only", action="append", help="this workload; more than once for more")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        arguments.run(arguments)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        raise SystemExit(128 + signal.SIGINT) from None
+    sys.exit(ended(lambda: arguments.run(arguments)))
 
 
 def measure(arguments: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ given = arguments()
 if given.threads == 1:  # is read when JAX starts
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
-import jax  # noqa: E402
+import jax  # noqa: E402 - after the variable
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 

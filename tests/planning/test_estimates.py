@@ -8,7 +8,7 @@ import pytest
 from forerun.factors import Factor, Point, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.estimator import PerformanceModel
-from forerun.planning.candidates import Candidate
+from forerun.planning.candidates import Candidate, Roles
 from forerun.planning.estimates import Estimator, Models, Predicted, alone
 from forerun.planning.request import Request
 
@@ -54,7 +54,10 @@ def scaling(factors: tuple[str, ...], one: Point, many: Point, times: float, **c
 
 def test_one_worker_is_on_one_node() -> None:
     space = Space([Factor.parse("workers=1,8"), Factor.parse("nodes=1,2")])
-    assert dict(alone(space, Point({"workers": 8, "nodes": 2}))) == {"workers": 1, "nodes": 1}
+    assert dict(alone(Roles(space), Point({"workers": 8, "nodes": 2}))) == {
+        "workers": 1,
+        "nodes": 1,
+    }
 
 
 def test_efficiency_is_of_time_a_sample() -> None:

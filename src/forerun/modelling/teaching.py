@@ -207,6 +207,11 @@ class Lesson:
         result: Array = self._cross / np.sqrt(self.own + self.process.noise)[:, None]
         return result
 
+    @property
+    def covariance(self) -> Array:
+        """Of each candidate and each judged point."""
+        return self._cross
+
     def alike(self) -> Array:
         """Covariance of each candidate and the judged point beside it."""
         result: Array = np.diagonal(self._cross)

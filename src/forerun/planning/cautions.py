@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from forerun.factors import Point
 from forerun.modelling.teaching import as_table
-from forerun.planning.candidates import Roles
 from forerun.planning.estimates import Models
 
 
 def cautions_of(models: Models, points: Sequence[Point]) -> dict[Point, tuple[str, ...]]:
     """The lines of each point that has any."""
-    space, model, roles = models.space, models.seconds, Roles(models.space)
+    space, model, roles = models.space, models.seconds, models.roles
     points = list(dict.fromkeys(points))
     if not model.cautions(as_table(points, space)):
         return {}

@@ -20,7 +20,6 @@ import pandas as pd
 from forerun.errors import ExtrapolationWarning
 from forerun.factors import Point, Space
 from forerun.infrastructure import Infrastructure
-from forerun.modelling import steps
 from forerun.modelling.columns import Array, Mask
 from forerun.modelling.estimator import PerformanceModel
 from forerun.modelling.steps import COVERAGE, straight
@@ -38,7 +37,6 @@ from forerun.planning.candidates import (
 from forerun.planning.reading import Reading, cannot_have_read
 from forerun.planning.request import Data, Request
 
-SURE = steps.SURE
 FLAT = "the runs cannot tell a step's time from 0: measure longer ones, or more of them"
 HOUR = 3600.0
 
@@ -70,6 +68,11 @@ class Models:
     seconds: PerformanceModel
     memory: PerformanceModel | None = None
 
+    @cached_property
+    def roles(self) -> Roles:
+        """The factors by the role that they play."""
+        return Roles(self.space)
+
 
 @dataclass(frozen=True)
 class Predicted:
@@ -84,9 +87,9 @@ class Predicted:
     places: dict[Point, int]
 
 
-def alone(space: Space, point: Point) -> Point:
+def alone(roles: Roles, point: Point) -> Point:
     """The same with one worker, on one node."""
-    counted = (Roles(space)["workers"], Roles(space)["nodes"])
+    counted = (roles["workers"], roles["nodes"])
     return Point({**point, **{name: 1 for name in counted if name is not None}})
 
 
@@ -129,7 +132,7 @@ class Estimator:
     ) -> None:
         self._request, self._infrastructure = request, infrastructure
         self._models, self._found = models, found
-        self._roles = Roles(models.space)
+        self._roles = models.roles
         self._amounts = Amounts(request, models.space)
 
     def estimate(self, candidate: Candidate) -> Estimate:
@@ -171,7 +174,7 @@ class Estimator:
         Speed is samples a second, of those that the result needs: with the batch each worker's, as
         many steps are of more samples.
         """
-        amounts, one = self._amounts, alone(self._models.space, point)
+        amounts, one = self._amounts, alone(self._roles, point)
         workers = amounts.workers(point)
         if workers is None:
             return None

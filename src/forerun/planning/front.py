@@ -17,13 +17,11 @@ Taken = Literal["cost", "joules", "nodes"]
 def taken_besides(considered: Sequence[Considered]) -> tuple[Taken, list[float]]:
     """What time is weighed against, and how much of it each takes; all have estimates."""
     found = [one.estimate for one in considered if one.estimate is not None]
-    for name, each in (
-        ("cost", [one.cost for one in found]),
-        ("joules", [one.joules for one in found]),
-    ):
-        amounts = [amount for amount in each if amount is not None]
+    names: tuple[Taken, ...] = ("cost", "joules")
+    for name in names:
+        amounts = [amount for one in found if (amount := getattr(one, name)) is not None]
         if len(amounts) == len(considered) and any(amounts):
-            return ("cost" if name == "cost" else "joules"), amounts
+            return name, amounts
     return "nodes", [float(one.candidate.nodes) for one in considered]
 
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from forerun.errors import ExtrapolationWarning
 from forerun.factors import VARIANT, Point
+from forerun.modelling.steps import SURE
 from forerun.modelling.teaching import as_table, ratio_deviation
-from forerun.planning.candidates import Roles, baseline
-from forerun.planning.estimates import SURE, Models
+from forerun.planning.candidates import baseline
+from forerun.planning.estimates import Models
 from forerun.quantities import number, seconds
 
 
@@ -69,8 +70,7 @@ class Pays:
 
 def pays(models: Models, points: Iterable[Point]) -> dict[Point, Pays]:
     """For each of the points that is not plain; empty where the study has no steps or variants."""
-    roles, space = Roles(models.space), models.space
-    steps, name = roles["steps"], VARIANT if VARIANT in space else roles["compiler"]
+    space, steps, name = models.space, models.roles["steps"], _compiled_by(models)
     if steps is None or name is None or space[name].kind != "categorical":
         return {}
     measured = models.seconds.runs_["factors"]
@@ -114,9 +114,14 @@ def pays(models: Models, points: Iterable[Point]) -> dict[Point, Pays]:
 
 def beside(models: Models, point: Point) -> list[Point]:
     """The same point in each variant that was measured."""
-    name = VARIANT if VARIANT in models.space else Roles(models.space)["compiler"]
+    name = _compiled_by(models)
     levels = [] if name is None else dict.fromkeys(models.seconds.runs_["factors"][name])
     return [Point({**point, str(name): level}) for level in levels]
+
+
+def _compiled_by(models: Models) -> str | None:
+    """The factor whose levels are plain and compiled; None where there is none."""
+    return VARIANT if VARIANT in models.space else models.roles["compiler"]
 
 
 def _change(less: float) -> str:

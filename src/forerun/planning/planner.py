@@ -16,7 +16,7 @@ from forerun.factors import VARIANT, Factor, Space
 from forerun.infrastructure import Infrastructure
 from forerun.modelling.kept import model_of
 from forerun.planning.amounts import Amounts
-from forerun.planning.candidates import Candidate, Roles, candidates
+from forerun.planning.candidates import Candidate, candidates
 from forerun.planning.cautions import cautions_of
 from forerun.planning.constraints import Rules
 from forerun.planning.estimates import Estimator, Models, alone, predict
@@ -88,9 +88,9 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
     models = Models(space, model_of(study).model, memory)
     possible, refused = _possible(request, every)
     points = [one.point for one in possible]
-    found = predict(models, [*points, *(alone(space, point) for point in points)])
+    found = predict(models, [*points, *(alone(models.roles, point) for point in points)])
     estimator = Estimator(request, infrastructure, models, found)
-    rules = Rules(request, infrastructure, Roles(space), found.memory is not None)
+    rules = Rules(request, infrastructure, models.roles, found.memory is not None)
     estimates = [estimator.estimate(one) for one in possible]
     rules.check(estimates)
     judged = []

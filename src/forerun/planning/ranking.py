@@ -12,10 +12,10 @@ import pandas as pd
 from forerun import levers
 from forerun.errors import InputError
 from forerun.factors import VARIANT
-from forerun.modelling.steps import straight
+from forerun.modelling.steps import SURE, straight
 from forerun.modelling.teaching import Lesson, Process, as_table
-from forerun.planning.candidates import Candidate, Roles, baseline
-from forerun.planning.estimates import SURE, Models
+from forerun.planning.candidates import Candidate, baseline
+from forerun.planning.estimates import Models
 from forerun.planning.front import on_front
 from forerun.planning.reasons import Considered, known
 from forerun.planning.request import GOALS, Goal, Request
@@ -78,8 +78,7 @@ def _deviation(request: Request, models: Models, pair: tuple[Considered, Conside
     seen = pd.DataFrame(model.runs_["factors"])[list(space.names)]
     process = Process(space, pd.concat([seen, line.points], ignore_index=True), model)
     lesson = Lesson(process, seen, line.points, line.points)
-    joint = lesson.moves() * np.sqrt(lesson.own + process.noise)[:, None]
-    covariance = line.of(line.of(joint).T)
+    covariance = line.of(line.of(lesson.covariance).T)
     weights = np.array([1.0, -1.0]) * [_share(request, one) for one in pair]
     return math.sqrt(max(float(weights @ covariance @ weights), 0.0))
 
@@ -93,7 +92,7 @@ def _share(request: Request, one: Considered) -> float:
 
 def _plainness(models: Models, one: Candidate) -> tuple[float, ...]:
     """What a person would try first sorts first: few nodes and workers, nothing compiled or set."""
-    roles, point = Roles(models.space), one.point
+    roles, point = models.roles, one.point
     named = [name for name in (VARIANT, roles["compiler"]) if name is not None and name in point]
     compiled = 0.0
     for name in named:

@@ -30,23 +30,16 @@ def dress(figure: go.Figure, colours: Colours, height: int, top: int = 34) -> No
         hoverlabel={"align": "left", "font": {"family": _FONT, "size": 13}},
     )
     quiet = {"color": colours.quiet, "size": 12}
-    figure.update_xaxes(
-        gridcolor=colours.line,
-        zeroline=False,
-        tickfont=quiet,
-        automargin=True,
-        title_font=quiet,
-        linecolor=colours.line,
-        title_standoff=10,
-    )
-    figure.update_yaxes(
-        gridcolor=colours.line,
-        zeroline=False,
-        tickfont=quiet,
-        automargin=True,
-        title_font=quiet,
-        title_standoff=10,
-    )
+    figure.update_xaxes(linecolor=colours.line)
+    for update in (figure.update_xaxes, figure.update_yaxes):
+        update(
+            gridcolor=colours.line,
+            zeroline=False,
+            tickfont=quiet,
+            automargin=True,
+            title_font=quiet,
+            title_standoff=10,
+        )
 
 
 def set_axes(figure: go.Figure, x: Axis, y: Axis) -> None:
