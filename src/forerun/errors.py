@@ -6,7 +6,8 @@
             ├── TableError                   a file, row or column of a table
             ├── FactorError                  a factor, a point or a space
             ├── StudyError                   a study file: missing, foreign, truncated, newer
-            └── LevelError                   a level that the model has never seen
+            ├── LevelError                   a level that the model has never seen
+            └── JobError                     what a scheduler refuses, or cannot be asked
 
     UserWarning
     └── ForerunWarning
@@ -60,6 +61,10 @@ class StudyError(InputError):
 
 class LevelError(InputError):
     """A category has a level that the model has never seen."""
+
+
+class JobError(InputError):
+    """A scheduler is not there, or refuses what it was asked: what it said, and what to do next."""
 
 
 class ForerunWarning(UserWarning):
