@@ -16,7 +16,7 @@ FRAMEWORKS = {"torch", "tensorflow", "mxnet", "jax"}
 LOWEST = {"errors", "quantities", "_documents"}
 FACTORS = LOWEST | {"_values", "_roles", "_ranges", "factors"}
 STUDY = FACTORS | {"_run", "_rows", "_store", "study"}
-BASE = STUDY | {"compilers", "levers", "infrastructure"}
+BASE = STUDY | {"_seal", "compilers", "levers", "infrastructure"}
 MODELLING = BASE | {"importing", "modelling"}
 MEASURING = MODELLING | {"jobs", "measuring", "splitting"}
 PLANNING = MEASURING | {"describing", "workloads", "planning", "deploying"}
@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "_run": FACTORS,
     "_rows": FACTORS | {"_run"},
     "_store": {"errors"},
+    "_seal": {"errors"},
     "_outputs": {"errors"},
     "describing": {"errors"},
     "study": STUDY,
@@ -46,8 +47,8 @@ ALLOWED: dict[str, set[str]] = {
     "measuring": BASE | {"modelling", "jobs"},
     "workloads": FACTORS,
     "splitting": BASE | {"modelling"},
-    "planning": MEASURING | {"describing", "workloads"},
-    "deploying": MEASURING | {"planning"},
+    "planning": MEASURING | {"describing", "workloads", "_outputs"},
+    "deploying": MEASURING | {"planning", "_outputs"},
     "plots": PLANNING | {"_outputs"},
     "report": DRAWING,
     # Nothing imports these.

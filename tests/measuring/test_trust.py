@@ -1,14 +1,12 @@
-import os
 import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
-from forerun.errors import InputError
 from forerun.factors import Factor, Point, Space
 from forerun.measuring.program import NOTE, Program, keep_programs
-from forerun.measuring.trust import made_here, seal, state_directory
+from forerun.measuring.trust import made_here, seal
 from forerun.study import Run, Study
 
 SPACE = Space([Factor("n", values=(1, 2)), Factor("net", "categorical", values=("a.py", "b.py"))])
@@ -82,17 +80,6 @@ def test_a_seal_that_is_no_seal_is_none(study: Study) -> None:
     assert not made_here(study)
 
 
-def test_a_key_that_others_may_read_is_refused(study: Study, state: Path) -> None:
-    seal(study)
-    (state / "forerun" / "key").chmod(0o644)
-    with pytest.raises(InputError, match="expected one of this user's, mode 0600"):
-        made_here(study)
-    (state / "forerun" / "key").chmod(0o600)
-    (state / "forerun" / "key").write_bytes(b"short")
-    with pytest.raises(InputError, match="found 5 bytes, expected 32; remove it for a new one"):
-        seal(study)
-
-
 def test_without_a_place_for_a_key_nothing_is_sealed(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,10 +88,3 @@ def test_without_a_place_for_a_key_nothing_is_sealed(
     seal(study)
     assert study.note("seal") is None
     assert not made_here(study)
-
-
-def test_the_state_directory_is_where_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    monkeypatch.setenv("HOME", "/home/ada")
-    assert state_directory() == Path("/home/ada/.local/state/forerun")
-    assert os.environ["XDG_STATE_HOME"] == "relative"
