@@ -208,9 +208,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return found
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, most: int = LARGEST) -> dict[str, Any]:
     """The document of a JSON file, which is a table, and has no key twice."""
-    content = _content(path)
+    content = _content(path, most)
     try:
         found = json.loads(content, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
@@ -240,7 +240,7 @@ def _text(path: Path, expected: str) -> str:
         raise InputError(str(path), error, expected) from None
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, most: int = LARGEST) -> bytes:
     """What is in a file; InputError unless it has a usual length.
 
     A pipe of the user's shell is a file too; any other one, and a device, may never end.
@@ -250,9 +250,9 @@ def _content(path: Path) -> bytes:
     if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or piped):
         raise InputError(str(path), "a pipe or a device", "a file")
     with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise InputError(str(path), f"more than {LARGEST} bytes", f"at most {LARGEST}")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise InputError(str(path), f"more than {most} bytes", f"at most {most}")
     return content
 
 

@@ -116,17 +116,17 @@ def test_every_option_has_its_place(tmp_path: Path) -> None:
 def test_the_command_expands_named_variables_and_nothing_else(tmp_path: Path) -> None:
     command = read(tmp_path, {"job": JOB}).application.command
     assert command == (
-        "python3 train.py --data \"${DATA_ROOT}/train\" 'two words' --plain '$HOME' '`id`'"
+        "python3 train.py --data \"${{DATA_ROOT}}/train\" 'two words' --plain '$HOME' '`id`'"
     )
 
 
 @pytest.mark.parametrize(
     ("word", "quoted"),
     [
-        ("${A}$(id)`id`\"'", '"${A}\\$(id)\\`id\\`\\"\'"'),
+        ("${A}$(id)`id`\"'", '"${{A}}\\$(id)\\`id\\`\\"\'"'),
         ("a;b", "'a;b'"),
-        ("${A-x}", "'${A-x}'"),
-        ("{batch}", "'{batch}'"),
+        ("${A-x}", "'${{A-x}}'"),
+        ("{batch}", "'{{batch}}'"),
     ],
 )
 def test_no_other_word_reaches_a_shell_unquoted(tmp_path: Path, word: str, quoted: str) -> None:

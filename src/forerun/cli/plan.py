@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,6 @@ import typer
 from forerun.cli.common import (
     Json,
     counted,
-    json_text,
     note,
     print_json,
     results,
@@ -154,10 +154,10 @@ def _with_host(found: Plan, study: Study) -> Plan:
 
 
 def _write(found: Plan, path: Path) -> None:
-    from forerun._outputs import write
+    from forerun.planning.plans import write_plan
 
-    write(path, (json_text(found.to_dict()) + "\n").encode())
-    note(f"{path}: the plan")
+    write_plan(found, path)
+    note(f"{path}: the plan; forerun deploy {shlex.quote(str(path))} runs it")
 
 
 def _check_outputs(

@@ -164,6 +164,8 @@ def _request(path: Path, job: Found, application: Found, notes: list[str]) -> Fo
             "version": "" if framework == "keras" else _text(details.get("version")),
             "source": _text(build.get("src")),
             "build": _build(build),
+            "directory": "" if build else str(path.parent),  # what is built is in the job's folder
+            "expand": True,
         },
         "job": _job(path, options, application, notes),
         "wishes": _wishes(wanted, application, details, notes),
@@ -285,7 +287,7 @@ def _command(path: Path, application: Found) -> str:
     """The program and its arguments as one command, quoted anew.
 
     Both are split as a POSIX shell would, a backslash before a newline is a blank, and `${NAME}` is
-    all that will be expanded; everything else is quoted, and braces are no holes.
+    all that will be expanded; everything else is quoted. Braces are no holes: they stand twice.
     """
     words: list[str] = []
     for name in ("executable", "arguments"):
@@ -297,7 +299,7 @@ def _command(path: Path, application: Found) -> str:
         except ValueError as error:
             where = f"{path}: job.application.{name}"
             raise InputError(where, str(error), "words as a shell has them") from None
-    return " ".join(_quoted(word) for word in words)
+    return " ".join(map(_quoted, words)).replace("{", "{{").replace("}", "}}")
 
 
 def _quoted(word: str) -> str:
@@ -338,11 +340,9 @@ def _memory(path: Path, name: str, value: object) -> float:
 
 def _mail(path: Path, text: str) -> list[str]:
     """Torque's letters, or Slurm's words."""
+    if text in ("ALL", "NONE", "n"):
+        return ["begin", "end", "fail"] if text == "ALL" else []
     words = [word.strip() for word in text.split(",")]
-    if words == ["ALL"]:
-        return ["begin", "end", "fail"]
-    if words in (["NONE"], ["n"]):
-        return []
     keys = words if all(word in _MAIL for word in words) else list(text)
     if not all(key in _MAIL for key in keys):
         where = f"{path}: job.job_options.request_event_notification"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from forerun import quantities
+from forerun import __version__, quantities
 from forerun.compilers import variants
 from forerun.errors import InputError
 from forerun.factors import VARIANT, Factor, Space
@@ -28,6 +28,7 @@ from forerun.planning.request import Request
 from forerun.planning.versions import version_notes
 from forerun.study import Study
 
+FORMAT = 1  # of the document that a plan is written as
 KEPT = 1_000  # candidates of a plan that are written down
 EXAMPLES = 100  # of those that are refused, too
 FEWEST = 5  # runs that a model needs
@@ -45,6 +46,7 @@ class Plan:
     runs: int = 0  # of the study, that the model has learnt from
     pays: tuple[Pays, ...] = ()  # after how many steps compiling does, all else as chosen
     examples: tuple[Considered, ...] = ()  # of what is refused, for each reason in turn
+    space: Space = field(default_factory=Space)  # the factors of its points
 
     @property
     def chosen(self) -> Considered:
@@ -60,8 +62,11 @@ class Plan:
         """The plan as JSON holds it: the best thousand, the front, and counts of the rest."""
         kept = _kept(self.considered)
         return {
-            "request": self.request.model_dump(mode="json", exclude_defaults=True),
-            "infrastructure": self.infrastructure.name,
+            "format": FORMAT,
+            "forerun": __version__,
+            "request": self.request.absolute().model_dump(mode="json", exclude_defaults=True),
+            "infrastructure": self.infrastructure.model_dump(mode="json", exclude_defaults=True),
+            **self.space.to_dict(),
             "currency": self.infrastructure.currency,
             "runs": self.runs,
             "considered": self.count,
@@ -126,6 +131,7 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         len(seen),
         tuple(compiled[point] for point in others if point in compiled),
         _examples(every, judged),
+        space,
     )
 
 
@@ -158,6 +164,7 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
         dict(refused),
         tuple(notes),
         examples=_examples(every, ()),
+        space=Space(given),
     )
 
 

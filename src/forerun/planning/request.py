@@ -22,6 +22,7 @@ it something else is trained. With `batch_effect` the batch may be freed and its
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -108,6 +109,8 @@ class Application(Table):
     source: Text = ""  # where it comes from, if it must be fetched
     build: Text = ""  # what makes a program of that
     directory: Text = ""  # that it runs in, relative to the request
+    image: Text = ""  # of a container that it runs in, as the infrastructure's runtime takes it
+    expand: bool = False  # whether `${NAME}` (in a command `${{NAME}}`) is the job's variable
 
     @model_validator(mode="after")
     def _has_a_command(self) -> Self:
@@ -126,6 +129,7 @@ class Data(Table):
 
     size: Size
     at: Text = ""  # a storage of the infrastructure; the first where it is not said
+    path: Text = ""  # where it lies there: a job is told, and can bring it elsewhere
     passes: Positive | None = None  # how often all of it is read: the epochs if not said, or once
     measured_at: Text = ""  # the storage that the study's runs read it from; as `at` if not said
     overlap: bool | None = None  # whether it is read while computing, or before; None: not known
@@ -203,6 +207,7 @@ class Job(Table):
     variables: Lines = ()  # or these
     prologue: Text = ""
     epilogue: Text = ""
+    requeues: Annotated[int, Field(ge=0, le=3)] = 0  # starts anew when its time ends; it must save
 
 
 class Wishes(Table):
@@ -272,6 +277,14 @@ class Request(Table):
         here = str(path.parent / found.application.directory)
         application = found.application.model_copy(update={"directory": here})
         return found.model_copy(update={"study": study, "application": application})
+
+    def absolute(self) -> Self:
+        """The same, understood from wherever: its study and its directory are absolute paths."""
+        study = None if self.study is None else self.study.absolute()
+        directory = self.application.directory
+        here = os.path.abspath(directory) if directory else ""  # noqa: PTH100 - without its dots
+        application = self.application.model_copy(update={"directory": here})
+        return self.model_copy(update={"study": study, "application": application})
 
     def choices(self, name: str) -> tuple[Value, ...] | None:
         """The values that a factor may take, as the request has them; None where it is silent."""
