@@ -1,4 +1,3 @@
-import os
 import shutil
 import stat
 from pathlib import Path
@@ -8,7 +7,7 @@ import pytest
 from forerun.errors import InputError
 from forerun.factors import Factor, Point, Space
 from forerun.measuring.program import NOTE, Program, keep_programs
-from forerun.measuring.trust import made_here, seal, state_directory
+from forerun.measuring.trust import made_here, seal
 from forerun.study import Run, Study
 
 SPACE = Space([Factor("n", values=(1, 2)), Factor("net", "categorical", values=("a.py", "b.py"))])
@@ -101,10 +100,3 @@ def test_without_a_place_for_a_key_nothing_is_sealed(
     seal(study)
     assert study.note("seal") is None
     assert not made_here(study)
-
-
-def test_the_state_directory_is_where_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    monkeypatch.setenv("HOME", "/home/ada")
-    assert state_directory() == Path("/home/ada/.local/state/forerun")
-    assert os.environ["XDG_STATE_HOME"] == "relative"

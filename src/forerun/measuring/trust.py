@@ -13,10 +13,10 @@ import os
 import secrets
 import stat
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from forerun._rows import as_json
+from forerun._state import state_directory
 from forerun.errors import InputError
 from forerun.measuring.program import NOTE as PROGRAMS
 from forerun.study import Study
@@ -41,13 +41,6 @@ def seal(study: Study) -> None:
     key = _key() or _new_key()
     if key is not None:
         study.set_note(_NOTE, {"hmac-sha256": _seal(key, study)})
-
-
-def state_directory() -> Path:
-    """Where this user's forerun keeps what concerns no study: $XDG_STATE_HOME/forerun."""
-    told = Path(os.environ.get("XDG_STATE_HOME", ""))
-    base = told if told.is_absolute() else Path("~/.local/state").expanduser()
-    return base / "forerun"
 
 
 def _seal(key: bytes, study: Study) -> str:
