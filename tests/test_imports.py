@@ -13,7 +13,7 @@ FRAMEWORKS = {"torch", "tensorflow", "mxnet", "jax"}
 
 # Each part of the package, and the parts that it may import besides itself, lowest first.
 # A part is a module or a package directly below forerun.
-LOWEST = {"errors", "quantities", "_documents"}
+LOWEST = {"errors", "quantities", "_documents", "_state"}
 FACTORS = LOWEST | {"_values", "_roles", "_ranges", "factors"}
 STUDY = FACTORS | {"_run", "_rows", "_store", "study"}
 BASE = STUDY | {"_seal", "compilers", "levers", "infrastructure"}
@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "quantities": set(),
     "_documents": {"errors"},
+    "_state": set(),
     "_values": {"errors"},
     "_roles": set(),
     "_ranges": {"errors"},
