@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "_run": FACTORS,
     "_rows": FACTORS | {"_run"},
     "_store": {"errors"},
-    "_seal": {"errors"},
+    "_seal": {"errors", "_state"},
     "_outputs": {"errors"},
     "describing": {"errors"},
     "study": STUDY,

@@ -1,10 +1,9 @@
-import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from forerun._seal import is_sealed, sealed, state_directory
+from forerun._seal import is_sealed, sealed
 from forerun.errors import InputError
 
 
@@ -47,10 +46,3 @@ def test_a_key_that_others_may_read_is_refused(state: Path) -> None:
     (state / "key").write_bytes(b"short")
     with pytest.raises(InputError, match="found 5 bytes, expected 32; remove it for a new one"):
         sealed("a")
-
-
-def test_the_state_directory_is_where_the_standard_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    monkeypatch.setenv("HOME", "/home/ada")
-    assert state_directory() == Path("/home/ada/.local/state/forerun")
-    assert os.environ["XDG_STATE_HOME"] == "relative"

@@ -12,8 +12,8 @@ import os
 import secrets
 import stat
 from contextlib import suppress
-from pathlib import Path
 
+from forerun._state import state_directory
 from forerun.errors import InputError
 
 _BYTES = 32
@@ -30,13 +30,6 @@ def is_sealed(text: str, seal: str) -> bool:
     key = _key()
     found = seal.encode(errors="replace")  # of a file: any text may stand there
     return key is not None and hmac.compare_digest(found, _digest(key, text).encode())
-
-
-def state_directory() -> Path:
-    """Where this user's forerun keeps what concerns no study: $XDG_STATE_HOME/forerun."""
-    told = Path(os.environ.get("XDG_STATE_HOME", ""))
-    base = told if told.is_absolute() else Path("~/.local/state").expanduser()
-    return base / "forerun"
 
 
 def _digest(key: bytes, text: str) -> str:

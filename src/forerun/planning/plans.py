@@ -1,6 +1,6 @@
 """Plans as files: written with a seal, read back as what a deployment is made from.
 
-A plan is sealed with the user's key (see `_seal`): one that somebody else made, or changed, is shown
+A plan is sealed with the user's key (see `_seal`): one that somebody else made or changed is shown
 before it is run.
 """
 
