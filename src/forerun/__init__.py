@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from forerun.deploying.deployment import Deployment
     from forerun.errors import (
         DataWarning,
         ExtrapolationWarning,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _MODULES = {
+    "Deployment": "forerun.deploying.deployment",
     "Explanation": "forerun.modelling.explain",
     "ExtrapolationWarning": "forerun.errors",
     "Factor": "forerun.factors",
@@ -68,6 +70,7 @@ _MODULES = {
 
 __all__ = [
     "DataWarning",
+    "Deployment",
     "Explanation",
     "ExtrapolationWarning",
     "Factor",

@@ -1,0 +1,306 @@
+"""A deployment: the files made from a plan, the job submitted with them, and what came of it.
+
+    made = Deployment.make(read_plan(path).plan, folder=Path("run-1"))
+    made.submit()                 # the same job, however often
+    made.wait().told              # and the run is in the study
+
+All that is known of it stands in `deployment.json` of its folder, so that whoever comes later, in
+another process, goes on from there.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forerun import quantities
+from forerun.deploying import register
+from forerun.deploying.progress import Left, by_prediction
+from forerun.deploying.record import FILE, Record, Result, put
+from forerun.deploying.settling import settled
+from forerun.errors import InputError, JobError
+from forerun.jobs.attempts import Attempt, read_attempts
+from forerun.jobs.backend import Backend, Phase, State, Submission, backend_of
+
+if TYPE_CHECKING:
+    from forerun.deploying.making import Made
+    from forerun.planning.planner import Plan
+
+FIRST, LONGEST = 0.2, 10.0  # seconds between two questions to a scheduler, at first and at most
+# Why a job waits that will wait for ever, in Slurm's words; others' words hold some of them.
+_NEVER = (
+    *("BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit", "DependencyNeverSatisfied"),
+    *("InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed", "JobHeld"),
+    *("PartitionDown", "PartitionInactive", "ReqNodeNotAvail", "launch failed requeued held"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a job stands."""
+
+    state: State
+    elapsed: float | None = None  # seconds that the program has run
+    left: Left | None = None  # by the prediction
+
+
+class Deployment:
+    """One job made from a plan, in its folder."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def __repr__(self) -> str:
+        return f"Deployment({self.record.folder!r}, {self.record.state})"
+
+    @classmethod
+    def make(
+        cls,
+        plan: Plan,
+        candidate: int = 0,
+        folder: Path | None = None,
+        *,
+        backend: str | None = None,
+        uid: str | None = None,
+    ) -> Deployment:
+        """Write the files of a candidate's job, and submit nothing.
+
+        A folder that holds the same deployment is left as it is: what was made is what runs.
+        `backend` is the infrastructure's scheduler where nothing is said.
+        """
+        from forerun.deploying.making import making  # late: plans need all of the model's libraries
+
+        made = making(plan, candidate, folder, backend, uid or secrets.token_hex(16))
+        there = Path(made.record.folder)
+        if (there / FILE).exists():
+            return _again(there, made.record)
+        _check_empty(there)
+        _write(there, made)
+        return cls(made.record)
+
+    @classmethod
+    def open(cls, folder: Path) -> Deployment:
+        """The deployment of a folder; InputError unless this user made it."""
+        folder = folder.resolve()
+        record = Record.load(folder)
+        if record.folder != str(folder) or not register.is_known(record.uid, folder):
+            expected = "one that you made here: forerun status lists them"
+            raise InputError(str(folder), "a deployment that somebody else may have made", expected)
+        return cls(record)
+
+    @property
+    def folder(self) -> Path:
+        """All that is kept of it."""
+        return Path(self.record.folder)
+
+    @property
+    def output(self) -> Path:
+        """What its program prints."""
+        return self.folder / self.record.output
+
+    @property
+    def script(self) -> Path:
+        """What is submitted."""
+        return self.folder / self.record.script
+
+    @property
+    def backend(self) -> Backend:
+        """Where it runs."""
+        return backend_of(self.record.backend)
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Its starts."""
+        return read_attempts(self.folder)
+
+    def submit(self) -> str:
+        """Submit the job, or find the one that was submitted; its identifier."""
+        if self.record.job is not None:
+            return self.record.job
+        self.backend.check()
+        now = _now()
+        self._change(submitted=self.record.submitted or now)  # the uid is fixed before the try
+        job = self.backend.submit(Submission(self.record.uid, self.record.name, self.script))
+        self._change(job=job, state="queued")
+        return job
+
+    def state(self) -> State:
+        """What has become of it."""
+        if self.record.result is not None:
+            return self._ended()
+        job = self.record.job
+        if job is None and self.record.submitted is not None:  # the answer was lost
+            job = self.backend.find(self.record.uid)
+            if job is not None:
+                self._change(job=job)
+        if job is None:
+            return State("unknown", "not submitted")
+        found = self._judged(self.backend.state(job))
+        if (found.phase, found.reason) != (self.record.state, self.record.reason):
+            self._change(state=found.phase, reason=found.reason)
+        return found
+
+    def progress(self) -> Progress:
+        """How it stands now, and by the prediction how long it will go on."""
+        found = self.state()
+        attempts = self.attempts
+        begun = attempts[-1].begun if attempts else None
+        if begun is None or found.phase != "running":
+            return Progress(found)
+        elapsed = max(0.0, time.time() - begun)
+        predicted = self.record.predicted
+        return Progress(found, elapsed, predicted and by_prediction(predicted, elapsed))
+
+    def wait(
+        self,
+        tell: Callable[[Progress], None] | None = None,
+        patience: float | None = None,
+    ) -> Result:
+        """Wait until it has ended, and store its run; how it ended.
+
+        JobError where it will never start, or has not after so many seconds of `patience`. The job
+        itself goes on whatever happens here.
+        """
+        began, pause = time.monotonic(), FIRST
+        while True:
+            now = self.progress()
+            if tell is not None:
+                tell(now)
+            if now.state.has_ended:
+                return self.settle()
+            self._check_starts(now.state, time.monotonic() - began, patience)
+            time.sleep(pause)
+            pause = min(LONGEST, 1.2 * pause, max(FIRST, 0.02 * (time.monotonic() - began)))
+
+    def settle(self) -> Result:
+        """Store its run in the study, once; how it ended. InputError while it has not."""
+        if self.record.result is not None:
+            return self.record.result
+        found = self.state()
+        if not found.has_ended:
+            raise InputError(f"job {self.record.job}", found.phase, "one that has ended")
+        result = settled(self.record, found, self.attempts)
+        self._change(result=result)
+        return result
+
+    def cancel(self) -> None:
+        """End the job; one that has ended is left as it is."""
+        if self.record.job is None and self.state().phase == "unknown":
+            raise InputError(
+                f"deployment {self.record.uid[:8]}", "no job", "one that was submitted"
+            )
+        assert self.record.job is not None
+        self.backend.cancel(self.record.job)
+
+    def _change(self, **changes: object) -> None:
+        self.record = self.record.model_copy(update=changes)
+        self.record.save()
+
+    def _ended(self) -> State:
+        result = self.record.result
+        assert result is not None
+        assert self.record.state != "made"
+        return State(
+            self.record.state,
+            self.record.reason,
+            result.nodes,
+            result.starts,
+            waited=result.waited_seconds,
+        )
+
+    def _judged(self, found: State) -> State:
+        """What the scheduler says; where it has forgotten the job, what the job itself wrote."""
+        if found.phase != "unknown":
+            return found
+        attempts = self.attempts
+        last = attempts[-1] if attempts else None
+        if last is None or last.ended is None or last.code is None or last.requeued is not None:
+            return found
+        phase: Phase = "done" if last.code == 0 else "timed_out" if last.expired else "failed"
+        reason = "" if last.code == 0 else f"exit code {last.code}"
+        return replace(
+            found,
+            phase=phase,
+            reason=reason,
+            nodes=last.nodes,
+            starts=len(attempts),
+            exit_code=last.code,
+        )
+
+    def _check_starts(self, found: State, waited: float, patience: float | None) -> None:
+        if found.phase != "queued":
+            return
+        never = next((one for one in _NEVER if one.lower() in found.reason.lower()), None)
+        too_long = patience is not None and waited > patience
+        if never is None and not too_long:
+            return
+        why = f" ({found.reason})" if found.reason else ""
+        long = f" after {quantities.seconds(waited)}" if never is None else ", and will not start"
+        short = self.record.uid[:8]
+        expected = f"its start: forerun cancel {short} ends it, forerun status {short} looks again"
+        raise JobError(f"job {self.record.job}", f"still queued{long}{why}", expected)
+
+
+def rehearsed(
+    plan: Plan, candidate: int = 0, folder: Path | None = None, *, backend: str | None = None
+) -> tuple[Deployment, str]:
+    """What would be made and submitted, without a trace of it: the deployment, and the text.
+
+    Of a folder that holds the deployment already that is what is there.
+    """
+    from forerun.deploying.making import making
+
+    made = making(plan, candidate, folder, backend, secrets.token_hex(16))
+    there = Path(made.record.folder)
+    if not (there / FILE).exists():
+        return Deployment(made.record), made.script
+    found = _again(there, made.record)
+    return found, found.script.read_text(encoding="utf-8")
+
+
+def _again(folder: Path, asked: Record) -> Deployment:
+    """The deployment that a folder holds, where that is the one that was asked for."""
+    found = Deployment.open(folder)
+    for name in ("plan", "candidate", "backend"):
+        was, now = getattr(found.record, name), getattr(asked, name)
+        if was != now:
+            expected = f"{now}, or another folder with -o"
+            raise InputError(f"{folder}, the deployment there: {name}", was, expected)
+    return found
+
+
+def _check_empty(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = next(folder.iterdir(), None)
+    except OSError as error:
+        expected = "a directory to write to; another one with -o"
+        raise InputError(str(folder), error.strerror, expected) from None
+    if found is not None:
+        expected = "an empty or new folder; another one with -o"
+        raise InputError(str(folder), f"{found.name} in it", expected)
+
+
+def _write(folder: Path, made: Made) -> None:
+    """All files, or none; what says that it is a deployment comes last."""
+    register.remember(made.record.uid, folder)
+    worker = (files("forerun.jobs") / "worker.py").read_bytes()
+    try:
+        put(folder / made.record.script, made.script.encode())
+        put(folder / "worker.py", worker)
+        made.record.save()
+    except InputError:
+        register.forget(made.record.uid)
+        for name in (made.record.script, "worker.py"):
+            (folder / name).unlink(missing_ok=True)
+        raise
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,203 @@
+"""Deployments with real processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from forerun.deploying.deployment import Deployment, Progress, rehearsed
+from forerun.deploying.record import FILE
+from forerun.errors import InputError, JobError
+from forerun.jobs.backend import State
+
+if TYPE_CHECKING:
+    from forerun.study import Study
+    from tests.deploying.conftest import MakePlan
+
+
+def test_a_plan_becomes_a_job_and_a_run(local_plan: MakePlan, study: Study, tmp_path: Path) -> None:
+    before = study.digest()
+    made = Deployment.make(local_plan(2, 0.1), folder=tmp_path / "run")
+    assert {path.name for path in made.folder.iterdir()} == {"job.sh", "worker.py", FILE}
+    assert made.state() == State("unknown", "not submitted")
+    job = made.submit()
+    assert made.submit() == job
+    told: list[Progress] = []
+    result = made.wait(told.append)
+    assert result.status == "ok"
+    assert result.run_seconds is not None
+    assert 0.2 < result.run_seconds < 5
+    assert result.memory_bytes is not None
+    assert result.memory_bytes > 1e6
+    assert told[-1].state.phase == "done"
+    assert "epoch 2/2" in made.output.read_text()
+    run = study.runs()[-1]
+    assert run.seconds == pytest.approx(result.run_seconds)
+    assert run.point == {"epochs": 2, "seconds": 0.1}
+    assert run.host == socket.gethostname()
+    assert study.digest() != before  # the next fit uses it
+    assert made.settle() == result
+    assert len(study) == 7
+
+
+def test_another_process_goes_on(local_plan: MakePlan, study: Study, tmp_path: Path) -> None:
+    first = Deployment.make(local_plan(1, 0.1), folder=tmp_path / "run")
+    job = first.submit()
+    again = Deployment.open(tmp_path / "run")
+    assert again.submit() == job
+    again.wait()
+    assert Deployment.open(tmp_path / "run").state().phase == "done"
+    assert first.settle().stored == "time"  # what it knew is older, and the run is there once
+    assert len(study) == 7
+
+
+def test_a_lost_answer_makes_no_second_job(local_plan: MakePlan, tmp_path: Path) -> None:
+    made = Deployment.make(local_plan(1, 0.1), folder=tmp_path / "run")
+    job = made.submit()
+    document = json.loads((tmp_path / "run" / FILE).read_text())
+    (tmp_path / "run" / FILE).write_text(json.dumps({**document, "job": None, "state": "made"}))
+    again = Deployment.open(tmp_path / "run")
+    assert again.record.job is None
+    assert again.state().phase in ("running", "done")
+    assert again.record.job == job
+    again.wait()
+    assert len(list((tmp_path / "run" / "attempts").iterdir())) == 1
+
+
+def test_making_it_again_is_the_same_deployment(local_plan: MakePlan, tmp_path: Path) -> None:
+    plan = local_plan()
+    made = Deployment.make(plan, folder=tmp_path / "run")
+    with (tmp_path / "run" / "job.sh").open("a") as file:
+        file.write("# as I want it\n")
+    again = Deployment.make(plan, folder=tmp_path / "run")
+    assert again.record == made.record
+    assert "as I want it" in again.script.read_text()  # and is submitted like that
+    _, text = rehearsed(plan, folder=tmp_path / "run")
+    assert "as I want it" in text
+    with pytest.raises(InputError, match="another folder with -o"):
+        Deployment.make(local_plan(3, 0.1), folder=tmp_path / "run")
+
+
+def test_a_rehearsal_leaves_nothing(local_plan: MakePlan, tmp_path: Path, state: Path) -> None:
+    made, text = rehearsed(local_plan(), folder=tmp_path / "run")
+    assert "train.py" in text
+    assert made.folder == tmp_path / "run"
+    assert not made.folder.exists()
+    assert not state.exists()
+
+
+def test_a_folder_with_something_else_is_left_alone(local_plan: MakePlan, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").touch()
+    with pytest.raises(InputError, match=r"found thesis.tex in it, expected an empty or new"):
+        Deployment.make(local_plan(), folder=tmp_path / "run")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="another one with -o"):
+        Deployment.make(local_plan(), folder=tmp_path / "file")
+
+
+def test_a_deployment_of_others_is_not_opened(
+    local_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Deployment.make(local_plan(), folder=tmp_path / "run")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    with pytest.raises(InputError, match="somebody else may have made"):
+        Deployment.open(tmp_path / "moved")
+    Deployment.make(local_plan(), folder=tmp_path / "run")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    with pytest.raises(InputError, match="somebody else may have made"):
+        Deployment.open(tmp_path / "run")
+
+
+def test_a_program_that_fails_is_no_time(
+    local_plan: MakePlan, study: Study, tmp_path: Path
+) -> None:
+    made = Deployment.make(local_plan(1, 0.1, code=3), folder=tmp_path / "run")
+    made.submit()
+    result = made.wait()
+    assert (result.status, result.stored) == ("failed", "status")
+    assert study.runs()[-1].status == "failed"
+    assert len(study.table()) == 6
+
+
+def test_a_cancelled_one_neither(local_plan: MakePlan, study: Study, tmp_path: Path) -> None:
+    made = Deployment.make(local_plan(100, 0.2), folder=tmp_path / "run")
+    with pytest.raises(InputError, match="found no job"):
+        made.cancel()
+    made.submit()
+    until = time.monotonic() + 20
+    while made.progress().elapsed is None and time.monotonic() < until:
+        time.sleep(0.1)
+    now = made.progress()
+    assert now.left is not None
+    assert now.left.low < now.left.seconds < now.left.high
+    with pytest.raises(InputError, match="found running, expected one that has ended"):
+        made.settle()
+    made.cancel()
+    assert made.wait().status == "cancelled"
+    assert study.runs()[-1].status == "cancelled"
+    assert made.wait().status == "cancelled"
+
+
+class Queue:
+    """A scheduler in which nothing starts."""
+
+    name = "slurm"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def state(self, job: str) -> State:
+        del job
+        return State("queued", self.reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "patience", "told"),
+    [
+        ("PartitionTimeLimit", None, "found still queued, and will not start (PartitionTimeLimit)"),
+        ("Resources", 0.1, "found still queued after"),
+    ],
+)
+def test_a_job_that_never_starts(
+    local_plan: MakePlan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reason: str,
+    patience: float | None,
+    told: str,
+) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    made.record = made.record.model_copy(update={"job": "7", "submitted": made.record.made})
+    monkeypatch.setattr(Deployment, "backend", property(lambda _: Queue(reason)))
+    with pytest.raises(JobError) as error:
+        made.wait(patience=patience)
+    assert told in str(error.value)
+    assert f"forerun cancel {made.record.uid[:8]} ends it" in str(error.value)
+
+
+def test_what_a_scheduler_has_forgotten_its_folder_tells(
+    local_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    made.record = made.record.model_copy(update={"job": "7", "submitted": made.record.made})
+
+    class Forgetful:
+        def state(self, job: str) -> State:
+            return State("unknown", f"no job {job}")
+
+    monkeypatch.setattr(Deployment, "backend", property(lambda _: Forgetful()))
+    assert made.state().phase == "unknown"
+    (tmp_path / "run" / "attempts").mkdir()
+    file = tmp_path / "run" / "attempts" / "1"
+    file.write_text("job 7\nnodes n1\nbegun 100.0\ndone 103.5\ncode 0\nended 104.0\n")
+    found = made.state()
+    assert (found.phase, found.nodes, found.starts) == ("done", ("n1",), 1)
+    assert made.settle().run_seconds == 3.5
+    assert os.environ["XDG_STATE_HOME"]

@@ -1,0 +1,63 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from forerun.deploying.record import FILE, Predicted, Record, put
+from forerun.errors import InputError
+
+
+def record(folder: Path) -> Record:
+    return Record(
+        uid="a" * 32,
+        name="toy",
+        plan="b" * 64,
+        request="toy",
+        infrastructure="here",
+        candidate=1,
+        partition="local",
+        nodes=1,
+        backend="local",
+        folder=str(folder),
+        script="job.sh",
+        output="job.out",
+        made="2027-01-31T18:00:00+00:00",
+        predicted=Predicted(seconds=10, low=9, high=12, run=7, wait=2, staging=1),
+        point={"n": 3, "net": "a"},
+    )
+
+
+def test_it_is_kept_and_read(tmp_path: Path) -> None:
+    made = record(tmp_path)
+    made.save()
+    assert Record.load(tmp_path) == made
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert made.predicted is not None
+    assert (made.predicted.run_low, made.predicted.run_high) == (6, 9)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"format": 9}, "found format 9, expected 1 at most; a newer forerun"),
+        ({"uid": 3}, "uid: found 3, expected a text"),
+        ({"state": "asleep"}, "state: found asleep"),
+        ({"more": 1}, "more: found a field of that name"),
+    ],
+)
+def test_damage_is_told(tmp_path: Path, change: dict[str, object], told: str) -> None:
+    document = {**record(tmp_path).model_dump(mode="json"), **change}
+    (tmp_path / FILE).write_text(json.dumps(document))
+    with pytest.raises(InputError) as error:
+        Record.load(tmp_path)
+    assert told in str(error.value)
+
+
+def test_a_folder_without_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="found no deployment, expected a folder that forerun"):
+        Record.load(tmp_path)
+
+
+def test_a_full_disk_is_told_with_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"found .*, expected a folder with room .* with -o"):
+        put(Path("/proc/nothing.json"), b"x")
