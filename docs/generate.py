@@ -29,6 +29,7 @@ Results go to standard output; progress, notes and warnings go to standard error
 | 0 | done |
 | 1 | failed inside forerun; `FORERUN_DEBUG=1` shows the traceback |
 | 2 | something given is wrong: one line says where, what was found and what was expected |
+| 3 | the job that was waited for did not end well |
 | 130 | interrupted |
 
 """

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forerun.jobs.attempts import Attempt
 
 from forerun.deploying.record import Predicted, Record
 from forerun.deploying.settling import settled
 from forerun.factors import Factor, Point, Space
+from forerun.jobs.attempts import Attempt
 from forerun.jobs.backend import State
 from forerun.measuring.program import Program, keep_programs
 from forerun.study import Run, Study

@@ -9,18 +9,24 @@ from typing import Annotated
 import typer
 
 from forerun.cli import (
+    build,
+    cancel,
     demo,
+    deploy,
     describe,
     explain,
     fit,
     import_,
     infra,
+    logs,
     measure,
     plan,
     predict,
     report,
     show,
+    status,
     suggest,
+    watch,
     workload,
 )
 from forerun.cli.common import guarded
@@ -34,7 +40,8 @@ Start with `forerun demo`, or with a command of your own:
 `forerun measure 'python train.py --batch {batch}' -f batch=16..256 -o runs.db`.
 """
 _EPILOG = (
-    "Exit codes: 0 done, 1 failed inside forerun, 2 something given is wrong, 130 interrupted. "
+    "Exit codes: 0 done, 1 failed inside forerun, 2 something given is wrong, "
+    "3 the job that was waited for did not end well, 130 interrupted. "
     "FORERUN_DEBUG=1 shows the traceback of a failure."
 )
 
@@ -58,6 +65,12 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "suggest": (suggest.suggest, "Model"),
     "report": (report.report, "Model"),
     "plan": (plan.plan, "Plan"),
+    "build": (build.build, "Deploy"),
+    "deploy": (deploy.deploy, "Deploy"),
+    "status": (status.status, "Deploy"),
+    "logs": (logs.logs, "Deploy"),
+    "cancel": (cancel.cancel, "Deploy"),
+    "watch": (watch.watch, "Deploy"),
 }
 for _name, (_verb, _panel) in VERBS.items():
     app.command(_name, rich_help_panel=_panel)(_verb)
