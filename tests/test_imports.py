@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": FACTORS,
     "splitting": BASE | {"modelling"},
     "planning": MEASURING | {"describing", "workloads"},
-    "deploying": MEASURING | {"planning"},
+    "deploying": MEASURING | {"describing", "workloads", "planning"},
     "plots": PLANNING | {"_outputs"},
     "report": DRAWING,
     # Nothing imports these.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -35,10 +34,11 @@ def resolve(spec: ImageSpec, python: str | None = None) -> tuple[Package, ...]:
         here = f"{sys.platform} on {platform.machine()}"
         expected = f"a machine of the image's kind, {spec.machine}, or a lock that was made on one"
         raise InputError("lock", here, expected)
-    report = _report(spec, python or sys.executable)
-    found = packages_of(report)
+    asked = python or sys.executable
+    found = packages_of(_report(spec, asked))
     built = {plain_name(name) for name in spec.source}
-    return tuple(_built(spec, one) if one.name in built else one for one in found)
+    indices = [*([spec.index] if spec.index else []), *_indices(asked)] if built else []
+    return tuple(_built(one, indices) if one.name in built else one for one in found)
 
 
 def packages_of(report: Mapping[str, Any]) -> tuple[Package, ...]:
@@ -124,9 +124,12 @@ def _run(words: list[str]) -> None:
         raise InputError("lock, pip", found, "versions that its index has for the image's Python")
 
 
-def _built(spec: ImageSpec, one: Package) -> Package:
-    """A package with the file of its source instead of its wheel's, as an index lists it."""
-    for index in dict.fromkeys((*([spec.index] if spec.index else []), *_indices())):
+def _built(one: Package, indices: Sequence[str]) -> Package:
+    """A package with the file of its source instead of its wheel's, as an index lists it.
+
+    pip would run the package's own program to tell this.
+    """
+    for index in dict.fromkeys(indices):
         for file, digest in _listed(f"{index.rstrip('/')}/{one.name}/"):
             stem = file.removesuffix(".tar.gz")
             if stem != file and plain_name(stem) == plain_name(f"{one.name}-{one.version}"):
@@ -134,11 +137,11 @@ def _built(spec: ImageSpec, one: Package) -> Package:
     raise InputError(f"lock, {one.name} {one.version}", "no source", "a package that has a .tar.gz")
 
 
-def _indices() -> Iterator[str]:
-    """Where pip looks, as far as its variables and its settings say."""
-    own = [os.environ.get("PIP_INDEX_URL", "")]
-    more = os.environ.get("PIP_EXTRA_INDEX_URL", "").split()
-    asked = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+def _indices(python: str) -> Iterator[str]:
+    """Where pip looks, by its settings and variables: `global.index-url='https://…'`."""
+    own: list[str] = []
+    more: list[str] = []
+    asked = [python, "-m", "pip", "--disable-pip-version-check", "config", "list"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     for line in done.stdout.splitlines():
         name, _, value = line.partition("=")
@@ -146,7 +149,7 @@ def _indices() -> Iterator[str]:
             own.append(value.strip("'\""))
         elif name.endswith(".extra-index-url"):
             more += value.strip("'\"").replace("\\n", " ").split()
-    yield from [one for one in own if one] or [_PYPI]
+    yield from own[-1:] or [_PYPI]  # variables come last
     yield from more
 
 
