@@ -1,7 +1,7 @@
 """The image that a candidate of a plan runs in."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -151,12 +151,13 @@ def test_wheels_for_accelerators(project: Path) -> None:
     found = image(project, where="gpu", framework="tensorflow")
     assert found.packages["tensorflow[and-cuda]"] == "2.21.0"
     assert image(project, where="gpu").index == ""
-    with pytest.raises(InputError) as refused:
-        image(project, where="amd")
-    assert str(refused.value) == (
-        "image, flavour: found pip for amd accelerators, expected official, or a base of the "
-        "site's own: wheels are for NVIDIA's"
-    )
+    for flavour in get_args(Flavour):
+        with pytest.raises(InputError) as refused:
+            image(project, where="amd", flavour=flavour)
+        assert str(refused.value) == (
+            f"image: found {flavour} for amd accelerators, "
+            "expected the flavour official with a base image for them"
+        )
 
 
 def test_what_is_built_from_source(project: Path) -> None:

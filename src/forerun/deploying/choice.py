@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forerun import levers
+from forerun._documents import LARGEST
 from forerun.compilers import Framework, variants
 from forerun.deploying.image import ENVIRONMENT, Flavour, ImageSpec, Machine, plain_name
 from forerun.errors import InputError
@@ -22,7 +23,7 @@ from forerun.workloads.environments import FRAMEWORKS
 BASE = "docker.io/library/debian:bookworm-slim"
 REQUIREMENTS = "requirements.txt"  # of an application: what it needs besides its framework
 _MOST = 2_000  # files of an application
-_LARGEST = 64 * 2**20  # bytes of all of them
+_LARGEST_OF_ALL = 64 * 2**20  # bytes of them together
 
 _MACHINES: dict[str, Machine] = {"x86": "x86_64", "arm": "aarch64", "power": "ppc64le"}
 _MODULES: dict[Framework, str] = {
@@ -83,6 +84,7 @@ def image_of(
     if family not in _MACHINES:
         expected = f"those of {', '.join(_MACHINES)}"
         raise InputError("image", f"processors of {candidate.partition}", expected)
+    _check_accelerators(partition, flavour, base)
     project = Path(application.directory or ".")
     command = _command(candidate, application)
     packages, version = _packages(application, partition, flavour, project)
@@ -110,6 +112,14 @@ def image_of(
         labels={"forerun.partition": candidate.partition},
         test=_test(application, flavour, bool(packages)),
     )
+
+
+def _check_accelerators(partition: Partition, flavour: Flavour, base: str) -> None:
+    """InputError for accelerators that the wheels and images that are known here cannot use."""
+    kind = partition.accelerators.kind if partition.accelerators else "nvidia"
+    if kind != "nvidia" and not (flavour == "official" and base):
+        expected = "the flavour official with a base image for them"
+        raise InputError("image", f"{flavour} for {kind} accelerators", expected)
 
 
 def _named(name: str) -> str:
@@ -182,10 +192,6 @@ def _packages(
     if version != own.version:  # what goes with ours may not go with that one
         pins = {main: version}
     if partition.accelerators is not None:
-        kind = partition.accelerators.kind
-        if kind != "nvidia":
-            expected = "official, or a base of the site's own: wheels are for NVIDIA's"
-            raise InputError("image, flavour", f"{flavour} for {kind} accelerators", expected)
         pins = {_FOR_NVIDIA.get(name, name): pin for name, pin in pins.items()}
     named = {plain_name(name): name for name in pins}
     for name, pin in extra.items():
@@ -197,15 +203,21 @@ def _packages(
 
 def pinned(path: Path) -> dict[str, str]:
     """The packages and versions of a file of requirements; InputError for one with no version."""
+    try:
+        text = path.read_bytes()[: LARGEST + 1].decode()
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), error, "lines of text") from None
+    if len(text) > LARGEST:
+        raise InputError(str(path), f"more than {LARGEST} characters", f"at most {LARGEST}")
     found = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        text = line.partition("#")[0].strip()
-        if not text:
+    for number, line in enumerate(text.splitlines(), 1):
+        told = line.partition("#")[0].strip()
+        if not told:
             continue
-        name, exactly, version = (part.strip() for part in text.partition("=="))
+        name, exactly, version = (part.strip() for part in told.partition("=="))
         if not exactly or not re.fullmatch(r"[0-9][A-Za-z0-9.+]*", version, re.ASCII):
             expected = "name==version: `pip freeze` writes such lines"
-            raise InputError(f"{path}, line {number}", text, expected)
+            raise InputError(f"{path}, line {number}", told, expected)
         found[name] = version
     return found
 
@@ -225,11 +237,10 @@ def _files(project: Path, command: str) -> Iterator[str]:
             if not path.is_file():
                 continue
             count, size = count + 1, size + path.stat().st_size
-            if count > _MOST or size > _LARGEST:
-                found = f"more than {_MOST} files or {_LARGEST // 2**20} MiB"
-                raise InputError(
-                    "image, files", found, f"a directory of the program alone: {project}"
-                )
+            if count > _MOST or size > _LARGEST_OF_ALL:
+                found = f"more than {_MOST} files or {_LARGEST_OF_ALL // 2**20} MiB"
+                expected = "a directory with little besides the program"
+                raise InputError(f"image, files of {project}", found, expected)
             yield relative
 
 
@@ -243,9 +254,7 @@ def _test(application: Application, flavour: Flavour, has_packages: bool) -> tup
     module = _MODULES.get(application.framework)
     bare = flavour == "official" and not has_packages
     python = ("/usr/bin/env", "python3") if bare else (f"{ENVIRONMENT}/bin/python",)
-    shown = (
-        f"import {module}; print({module}.__version__)"
-        if module
-        else "import sys; print(sys.version)"
-    )
+    if module is None:
+        return (*python, "--version")
+    shown = f"import {module}; print({module}.__version__)"
     return (*python, "-c", shown)
