@@ -49,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "workloads": FACTORS,
     "splitting": BASE | {"modelling"},
     "planning": MEASURING | {"describing", "workloads", "_outputs"},
-    "deploying": MEASURING | {"planning", "_outputs"},
+    "deploying": MEASURING | {"describing", "workloads", "planning", "_outputs"},
     "plots": PLANNING | {"_outputs"},
     "report": DRAWING,
     # Nothing imports these.

@@ -76,6 +76,14 @@ def variables_of(name: str) -> tuple[str, ...]:
     return tuple(variables(name, _PLAIN.get(name, 1)))
 
 
+def allocator_library(value: Value) -> tuple[str, str]:
+    """The file of an allocator's library and Debian's package of it; empty for the C library's."""
+    if value not in _ALLOCATORS:
+        raise InputError("factor allocator", value, f"one of {', '.join(_ALLOCATORS)}")
+    names, package = _ALLOCATORS[str(value)]
+    return (names[0] if names else ""), package
+
+
 def _threads(value: Value) -> Variables:
     if not re.fullmatch("[1-9][0-9]*", str(value)):
         raise InputError("factor threads", value, "a whole number of at least 1")
@@ -111,8 +119,7 @@ def _compiler(value: Value) -> Variables:
 
 
 def _allocator(value: Value) -> Variables:
-    if value not in _ALLOCATORS:
-        raise InputError("factor allocator", value, f"one of {', '.join(_ALLOCATORS)}")
+    allocator_library(value)
     names, package = _ALLOCATORS[str(value)]
     inherited = re.split("[: ]+", os.environ.get("LD_PRELOAD", ""))
     others = [path for path in inherited if path and not _AN_ALLOCATOR.match(Path(path).name)]

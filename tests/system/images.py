@@ -1,0 +1,178 @@
+"""Images without a registry: a base image made on this machine, and buildah to build on it.
+
+    with builder(folder) as made:
+        made.build(context, "lenet")
+        made.run("lenet", "python", "/app/train.py")
+
+A recipe's FROM finds the base image under the very name that it asks for; nothing is pulled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+BASE = "docker.io/library/debian:bookworm-slim"
+MIRROR = "http://deb.debian.org/debian"
+PROGRAMS = ("buildah", "debootstrap")
+PATIENCE = 600.0  # seconds that one step may take
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+CONFIG = """\
+[containers]
+default_ulimits = ["nofile=20000:20000", "nproc=30000:30000"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+"""
+STORAGE = """\
+[storage]
+driver = "vfs"
+graphroot = "{folder}/graph"
+runroot = "{folder}/run"
+"""
+POLICY = {"default": [{"type": "insecureAcceptAnything"}]}
+
+
+def why_not() -> str:
+    """Why this machine can build no images; empty where it can."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        return f"{missing[0]} is not on this machine: on Debian, `make system` as root installs it"
+    return "" if os.geteuid() == 0 else "making a base image takes root"
+
+
+def tried(
+    words: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A program that has ended; an error with what it said where it failed."""
+    done = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=PATIENCE,
+        env=env,
+        cwd=cwd,
+    )
+    if done.returncode:
+        said = (done.stderr + done.stdout).strip().splitlines()
+        raise RuntimeError(f"{' '.join(words)}: {' / '.join(said[-8:]) or done.returncode}")
+    return done
+
+
+def root_of(folder: Path) -> Path:
+    """The files of a small Debian, without its devices, which would be copied byte by byte."""
+    root = folder / "debian"
+    tried(["debootstrap", "--variant=minbase", "bookworm", str(root), MIRROR])
+    shutil.rmtree(root / "dev")
+    (root / "dev").mkdir()
+    shutil.rmtree(root / "var/cache/apt/archives", ignore_errors=True)
+    (root / "var/cache/apt/archives/partial").mkdir(parents=True)
+    return root
+
+
+def pip_settings(folder: Path) -> dict[str, str]:
+    """What must be seen inside a build so that pip finds there what it finds here, and where.
+
+    Indices and folders that are on this machine keep their places; certificates may not lie where
+    the image's own are to be installed.
+    """
+    asked = [sys.executable, "-m", "pip", "config", "list"]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    found: dict[str, list[str]] = {}
+    for line in listed.splitlines():
+        name, _, value = line.partition("=")
+        key, words = name.rpartition(".")[2], value.strip("'\"").replace("\\n", " ").split()
+        if key in ("index-url", "extra-index-url", "find-links"):
+            found.setdefault(key, []).extend(
+                word for word in words if word not in found.get(key, ())
+            )
+    mounts = {}
+    for place in (urlsplit(word) for words in found.values() for word in words):
+        if place.scheme in ("", "file"):
+            folder_of = Path(place.path)
+            top = folder_of.parent if place.scheme == "file" else folder_of
+            mounts[str(top)] = str(top)
+    lines = [f"{key} =\n    " + "\n    ".join(words) for key, words in sorted(found.items())]
+    if CERTIFICATES.exists():
+        mounts[str(CERTIFICATES)] = "/opt/certificates.crt"
+        lines.append("cert = /opt/certificates.crt")
+    settings = folder / "pip.conf"
+    settings.write_text("\n".join(["[global]", *lines, ""]))
+    return {**mounts, str(settings): "/etc/pip.conf"}
+
+
+@dataclass(frozen=True)
+class Builder:
+    """buildah, with a storage and settings of its own."""
+
+    folder: Path
+    mounts: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
+
+    def buildah(self, *words: str, cwd: Path | None = None) -> str:
+        """What buildah says."""
+        done = tried(["buildah", *words], env=self.environment, cwd=cwd)
+        return done.stdout + done.stderr
+
+    def volumes(self) -> list[str]:
+        return [
+            word
+            for here, there in self.mounts.items()
+            for word in ("--volume", f"{here}:{there}:ro")
+        ]
+
+    def build(self, context: Path, name: str) -> str:
+        """Build the Dockerfile of a folder; what was said meanwhile."""
+        policy = ("--signature-policy", str(self.folder / "policy.json"))
+        how = ("--network=host", "--isolation=chroot", "--pull=never", "--format=docker")
+        return self.buildah("build", *policy, *how, *self.volumes(), "-t", name, ".", cwd=context)
+
+    def run(self, image: str, *words: str) -> str:
+        """What a program prints in a new container of an image."""
+        policy = ("--signature-policy", str(self.folder / "policy.json"))
+        made = self.buildah("from", *policy, "--pull=never", f"localhost/{image}")
+        container = made.strip().splitlines()[-1]
+        try:
+            how = ("--isolation=chroot", "--network=host")
+            done = tried(["buildah", "run", *how, container, "--", *words], env=self.environment)
+            return done.stdout
+        finally:
+            self.buildah("rm", container)
+
+
+@contextmanager
+def builder(folder: Path, root: Path) -> Iterator[Builder]:
+    """A builder that has a Debian's files as its base image, under the name that recipes have."""
+    (folder / "containers.conf").write_text(CONFIG)
+    (folder / "storage.conf").write_text(STORAGE.format(folder=folder))
+    (folder / "policy.json").write_text(json.dumps(POLICY))
+    environment = {
+        **os.environ,
+        "CONTAINERS_CONF": str(folder / "containers.conf"),
+        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
+        "BUILDAH_ISOLATION": "chroot",
+        "TMPDIR": str(folder),
+    }
+    made = Builder(folder, pip_settings(folder), environment)
+    try:
+        container = made.buildah("from", "scratch").strip()
+        made.buildah("add", "--quiet", container, f"{root}/", "/")
+        made.buildah("config", "--env", f"PATH={PATH}", container)
+        policy = ("--signature-policy", str(folder / "policy.json"))
+        made.buildah("commit", *policy, "--rm", "--quiet", container, BASE)
+        yield made
+    finally:
+        subprocess.run(["buildah", "rmi", "--all", "--force"], env=environment, capture_output=True)
