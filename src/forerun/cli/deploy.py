@@ -12,6 +12,7 @@ from forerun.cli.deployments import (
     UNWELL,
     Candidate,
     Folder,
+    Image,
     On,
     PlanPath,
     Trust,
@@ -24,11 +25,8 @@ from forerun.cli.deployments import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from forerun.deploying.deployment import Deployment, Progress
     from forerun.deploying.record import Result
-    from forerun.planning.planner import Plan
 
 
 def deploy(
@@ -51,6 +49,7 @@ def deploy(
         ),
     ] = None,
     on: On = None,
+    image: Image = "",
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -60,16 +59,17 @@ def deploy(
     that was waited for did not end well.
     """
     with working("reading the plan"):
-        from forerun.deploying.deployment import Deployment
+        from forerun.deploying.deployment import Deployment, rehearsed
         from forerun.planning.plans import read_plan
 
         written = read_plan(plan)
     most = _patience(patience)
     trusted(written, candidate, on, trust)
     if dry_run:
-        _print_rehearsal(written.plan, candidate, output, on, json)
+        made, text = rehearsed(written.plan, candidate - 1, output, backend=on, image=image)
+        _print_rehearsal(made, text, json)
         return
-    made = Deployment.make(written.plan, candidate - 1, output, backend=on)
+    made = Deployment.make(written.plan, candidate - 1, output, backend=on, image=image)
     made.submit()
     if not wait:
         if json:
@@ -110,13 +110,8 @@ def _patience(text: str | None) -> float | None:
         raise InputError("--patience", text, str(error)) from None
 
 
-def _print_rehearsal(
-    plan: Plan, candidate: int, folder: Path | None, on: str | None, json: bool
-) -> None:
+def _print_rehearsal(made: Deployment, text: str, json: bool) -> None:
     """The very text that would be submitted; of a folder that was built, what is there."""
-    from forerun.deploying.deployment import rehearsed
-
-    made, text = rehearsed(plan, candidate - 1, folder, backend=on)
     if json:
         print_json({**document(made), "text": text})
         return

@@ -50,6 +50,15 @@ On = Annotated[
         show_default="the plan's scheduler",
     ),
 ]
+Image = Annotated[
+    str,
+    typer.Option(
+        "--image",
+        metavar="IMAGE",
+        help="Run it in this image: a file or a name, as the infrastructure's runtime takes it.",
+        show_default="the request's",
+    ),
+]
 Trust = Annotated[
     bool, typer.Option("--trust", metavar="", help="Run what is in a plan that others made.")
 ]

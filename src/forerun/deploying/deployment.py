@@ -67,19 +67,27 @@ class Deployment:
         folder: Path | None = None,
         *,
         backend: str | None = None,
+        image: str = "",
         uid: str | None = None,
     ) -> Deployment:
         """Write the files of a candidate's job, and submit nothing.
 
         A folder that holds the same deployment is left as it is: what was made is what runs.
-        `backend` is the infrastructure's scheduler where nothing is said.
+        `backend` is the infrastructure's scheduler where nothing is said, `image` the request's.
         """
-        from forerun.deploying.making import making  # late: plans need all of the model's libraries
+        # Late: plans need all of the model's libraries, and what follows them does not.
+        from forerun.deploying.making import BESIDE, making
 
-        made = making(plan, candidate, folder, backend, uid or secrets.token_hex(16))
+        made = making(plan, candidate, folder, backend, uid or secrets.token_hex(16), image)
         there = Path(made.record.folder)
         if (there / FILE).exists():
-            return _again(there, made.record)
+            found = _again(there, made.record)
+            if image not in ("", BESIDE, found.record.image):
+                expected = f"{image}, or another folder with -o"
+                raise InputError(
+                    f"{there}, the image of the job there", found.record.image, expected
+                )
+            return found
         _check_empty(there)
         _write(there, made)
         return cls(made.record)
@@ -124,8 +132,8 @@ class Deployment:
         if self.record.job is not None:
             return self.record.job
         self.backend.check()
-        now = _now()
-        self._change(submitted=self.record.submitted or now)  # the uid is fixed before the try
+        self._check_image()
+        self._change(submitted=self.record.submitted or _now())  # the uid is fixed before the try
         job = self.backend.submit(Submission(self.record.uid, self.record.name, self.script))
         self._change(job=job, state="queued")
         return job
@@ -233,6 +241,12 @@ class Deployment:
             exit_code=last.code,
         )
 
+    def _check_image(self) -> None:
+        image = self.record.image
+        if image.startswith("/") and not Path(image).exists():
+            expected = "an image: apptainer build makes it from the recipe beside the job"
+            raise InputError(image, "nothing", expected)
+
     def _check_starts(self, found: State, waited: float, patience: float | None) -> None:
         if found.phase != "queued":
             return
@@ -248,7 +262,12 @@ class Deployment:
 
 
 def rehearsed(
-    plan: Plan, candidate: int = 0, folder: Path | None = None, *, backend: str | None = None
+    plan: Plan,
+    candidate: int = 0,
+    folder: Path | None = None,
+    *,
+    backend: str | None = None,
+    image: str = "",
 ) -> tuple[Deployment, str]:
     """What would be made and submitted, without a trace of it: the deployment, and the text.
 
@@ -256,7 +275,7 @@ def rehearsed(
     """
     from forerun.deploying.making import making
 
-    made = making(plan, candidate, folder, backend, secrets.token_hex(16))
+    made = making(plan, candidate, folder, backend, secrets.token_hex(16), image)
     there = Path(made.record.folder)
     if not (there / FILE).exists():
         return Deployment(made.record), made.script

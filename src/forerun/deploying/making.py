@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from forerun.deploying.record import Predicted, Record
-from forerun.deploying.specs import job_spec
+from forerun.deploying.specs import job_spec, name_of
 from forerun.errors import InputError
 from forerun.factors import VARIANT
 from forerun.jobs.spec import JobSpec
@@ -19,6 +20,12 @@ from forerun.planning.plans import digest_of
 from forerun.planning.reasons import Considered
 
 BACKENDS = ("local", "slurm", "pbs", "kubernetes")
+BESIDE = "beside"  # an image that is still to be built, from the recipes in the job's folder
+_SCHEDULERS: dict[str, Literal["none", "slurm", "pbs"]] = {
+    "local": "none",
+    "slurm": "slurm",
+    "pbs": "pbs",
+}
 _BEFORE = ("wait", "staging")  # parts of an estimate that are not the program's
 
 
@@ -31,13 +38,25 @@ class Made:
     record: Record
 
 
-def making(plan: Plan, candidate: int, folder: Path | None, backend: str | None, uid: str) -> Made:
-    """The script and the record of a candidate, by its place in the plan."""
+def making(
+    plan: Plan,
+    candidate: int,
+    folder: Path | None,
+    backend: str | None,
+    uid: str,
+    image: str = "",
+) -> Made:
+    """The script and the record of a candidate, by its place in the plan.
+
+    The image `BESIDE` is the one that is to be built from the recipes in the folder.
+    """
     one = considered(plan, candidate)
     name = backend_name(plan, backend)
     scheduler = "none" if name == "local" else name
-    there = (folder or Path(f"{_short(plan)}-{uid[:8]}")).absolute().resolve()
-    spec = job_spec(plan, one, there, uid, scheduler=scheduler)
+    there = (folder or Path(f"{name_of(plan.request)}-{uid[:8]}")).absolute().resolve()
+    if image == BESIDE:
+        image = image_beside(plan, there, uid)
+    spec = job_spec(plan, one, there, uid, scheduler=scheduler, image=image)
     amounts = Amounts(plan.request, plan.space)
     point = one.candidate.point
     named = list(plan.request.application.named)
@@ -56,6 +75,7 @@ def making(plan: Plan, candidate: int, folder: Path | None, backend: str | None,
         script="job.yaml" if name == "kubernetes" else "job.sh",
         output=spec.output,
         errors=spec.errors,
+        image=spec.container.image if spec.container is not None else "",
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         predicted=None if one.estimate is None else _predicted(one.estimate),
         cautions=() if one.estimate is None else one.estimate.cautions,
@@ -89,6 +109,13 @@ def backend_name(plan: Plan, backend: str | None) -> str:
     return "local" if told == "none" else told
 
 
+def image_beside(plan: Plan, folder: Path, uid: str) -> str:
+    """What the image is called that is built from the recipes in a folder."""
+    if plan.infrastructure.container in ("apptainer", "singularity"):
+        return str(folder / "image.sif")
+    return f"localhost/{name_of(plan.request).lower()}:{uid[:8]}"
+
+
 def rendered(spec: JobSpec, backend: str) -> str:
     """What is submitted: a script, or a manifest."""
     if backend == "kubernetes":
@@ -97,13 +124,7 @@ def rendered(spec: JobSpec, backend: str) -> str:
         return job_manifest(spec)
     from forerun.jobs.script import render
 
-    return render(spec, "none" if backend == "local" else backend)
-
-
-def _short(plan: Plan) -> str:
-    from forerun.deploying.specs import name_of
-
-    return name_of(plan.request)
+    return render(spec, _SCHEDULERS[backend])
 
 
 def _predicted(estimate: Estimate) -> Predicted:

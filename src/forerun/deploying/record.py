@@ -75,6 +75,7 @@ class Record(Table):
     script: Literal["job.sh", "job.yaml"]
     output: str  # relative to the folder, or absolute
     errors: str | None = None
+    image: str = ""  # that it runs in
     made: str  # ISO 8601, UTC, as all times
     submitted: str | None = None
     job: str | None = None  # the scheduler's word for it

@@ -28,6 +28,7 @@ MEMORY = 2.0  # of what workers need at most by the model: a job that is killed 
 ROOM = 0.9  # of a node's memory, beyond which all of it is asked for, by saying nothing
 DATA = "FORERUN_DATA"  # the variable that says where the data lies
 _DEFAULT = "job"  # the name of a job that has none
+_ALLOCATOR = "allocator"  # the lever whose variable names a file
 
 
 def job_spec(
@@ -37,16 +38,19 @@ def job_spec(
     uid: str,
     *,
     scheduler: str | None = None,
+    image: str = "",
 ) -> JobSpec:
     """The job of a candidate; InputError where the plan does not say all that it needs.
 
-    `scheduler` is the infrastructure's own; with `none` all of it runs on one machine.
+    `scheduler` is the infrastructure's own; with `none` all of it runs on one machine. `image`
+    goes before the request's.
     """
     request, candidate, job = plan.request, one.candidate, plan.request.job
     application, scheduler = request.application, scheduler or plan.infrastructure.scheduler
     partition = plan.infrastructure.partition(candidate.partition)
     template = template_of(request, candidate)
-    command = command_of(plan, candidate)
+    image = image or application.image
+    command = command_of(plan, candidate, in_image=bool(image))
     shape = shape_of(
         plan, candidate, command.words, template.holes, one_machine=scheduler == "none"
     )
@@ -93,7 +97,7 @@ def job_spec(
         source=application.source,
         build=commands("application.build", application.build),
         staging=staging,
-        container=_container(plan, folder, staging, data),
+        container=_container(plan, image, folder, staging, data),
         requeues=job.requeues,
         made_by=_made_by(plan, one),
     )
@@ -118,10 +122,11 @@ def template_of(request: Request, candidate: Candidate) -> Template:
     return Template.parse(text)
 
 
-def command_of(plan: Plan, candidate: Candidate) -> Command:
+def command_of(plan: Plan, candidate: Candidate, *, in_image: bool = False) -> Command:
     """The words at the candidate's point, and the environment of its levers and its compiler.
 
-    InputError for a factor that nothing sets: something else than was planned would be run.
+    InputError for a factor that nothing sets: something else than was planned would be run. An
+    image has the allocator's library at a place of its own, and sets that itself.
     """
     template, point = template_of(plan.request, candidate), candidate.point
     roles = Roles(plan.space)
@@ -131,7 +136,8 @@ def command_of(plan: Plan, candidate: Candidate) -> Command:
         if name in template.holes or name in where:
             continue
         if levers.is_lever(name):
-            pulled.append(name)
+            if not (in_image and name == _ALLOCATOR):
+                pulled.append(name)
         elif len(factor.values) > 1:
             expected = f"a hole {{{name}}} in the command {template.text}"
             raise InputError(f"factor {name}", "no hole", expected)
@@ -218,9 +224,9 @@ def _data(plan: Plan, candidate: Candidate, uid: str) -> tuple[Staging | None, d
 
 
 def _container(
-    plan: Plan, folder: Path, staging: Staging | None, data: dict[str, str]
+    plan: Plan, image: str, folder: Path, staging: Staging | None, data: dict[str, str]
 ) -> Container | None:
-    image, runtime = plan.request.application.image, plan.infrastructure.container
+    runtime = plan.infrastructure.container
     if not image:
         return None
     if runtime == "none":
