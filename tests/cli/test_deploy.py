@@ -1,4 +1,4 @@
-"""`forerun build`, `deploy`, `status`, `logs`, `cancel` and `watch`, with processes of this machine."""
+"""`forerun build`, `deploy`, `status`, `logs`, `cancel`, `watch`: with processes of this machine."""
 
 from __future__ import annotations
 
