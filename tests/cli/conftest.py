@@ -1,10 +1,39 @@
 import json
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from forerun.cli import main
+from forerun.factors import Factor, Space
+from forerun.study import Run, Study
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
+TRAIN = """
+import sys, time
+epochs = int(sys.argv[1])
+for epoch in range(1, epochs + 1):
+    time.sleep(0.05)
+    print(f"epoch {epoch}/{epochs}", flush=True)
+sys.exit(int(sys.argv[2]))
+"""
+REQUEST = """
+name: toy
+application: {{{more}command: "{python} train.py {{epochs}} {code}"}}
+study: toy.db
+fixed: {{epochs: {epochs}}}
+"""
+MACHINE = """
+name: here
+partitions:
+  local:
+    nodes: 1
+    processors: {microarchitecture: x86_64, cores: 2}
+    memory: 4 GiB
+"""
 
 
 class Printed(NamedTuple):
@@ -13,6 +42,11 @@ class Printed(NamedTuple):
     code: int
     out: str
     err: str
+
+    @property
+    def errors(self) -> list[str]:
+        """The lines that say what was wrong."""
+        return [line for line in self.err.splitlines() if "error:" in line]
 
     @property
     def document(self) -> Any:
@@ -33,3 +67,49 @@ def forerun(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return Printed(code, *capsys.readouterr())
 
     return call
+
+
+Described = Callable[[str], set[str]]
+Planned = Callable[..., None]
+
+
+@pytest.fixture
+def described() -> Described:
+    """The fields of a verb's document that the reference describes."""
+
+    def found(verb: str) -> set[str]:
+        section = PAGE.read_text(encoding="utf-8").split(f"\n## forerun {verb}\n")[1]
+        return set(re.findall(r"^\| `(\w+)` \|", section.split("\n## ")[0], flags=re.MULTILINE))
+
+    return found
+
+
+@pytest.fixture
+def deployable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A request for a real program, its study, and a machine to run on."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "here.yaml").write_text(MACHINE)
+    space = Space([Factor.parse("epochs=1,2,4,8")])
+    with Study.create(tmp_path / "toy.db", space) as study:
+        for point in space.grid():
+            for wobble in (0.97, 1.0, 1.03):
+                seconds = wobble * (0.1 + 0.05 * float(point["epochs"]))
+                study.add(Run(point, {"seconds": seconds}, host="elsewhere"))
+    return tmp_path
+
+
+@pytest.fixture
+def planned(forerun: Forerun, deployable: Path) -> Planned:
+    """Plans a run of so many epochs, which exits with a code, into `plan.json`."""
+    assert deployable.exists()
+
+    def plan(epochs: int = 4, code: int = 0, application: str = "") -> None:
+        text = REQUEST.format(python=sys.executable, epochs=epochs, code=code, more=application)
+        Path("request.yaml").write_text(text)
+        done = forerun("plan", "request.yaml", "--on", "here.yaml", "-o", "plan.json")
+        assert done.code == 0, done.err
+
+    return plan

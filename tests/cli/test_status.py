@@ -1,0 +1,40 @@
+"""`forerun status`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forerun.study import Study
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Described, Forerun, Planned
+
+
+def test_status_finds_it_and_stores_its_time(
+    forerun: Forerun, deployable: Path, planned: Planned, described: Described
+) -> None:
+    assert "no jobs yet" in forerun("status").out
+    planned(epochs=1)
+    made = forerun("deploy", "plan.json", "-o", "run", "--json").document
+    short = made["uid"][:8]
+    until = time.monotonic() + 30
+    while forerun("status", short, "--json").document["result"] is None:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    found = forerun("status", "run", "--json").document
+    assert found["result"]["status"] == "ok"
+    assert set(found) == described("status")
+    every = forerun("status", "--json").document
+    assert [one["uid"] for one in every["deployments"]] == [made["uid"]]
+    listed = forerun("status").out
+    assert short in listed
+    assert "done" in listed
+    for word in (made["job"], made["uid"], "toy", str(deployable / "run")):
+        assert "the run took" in forerun("status", word).out
+    with Study.open(deployable / "toy.db") as study:
+        assert len(study) == 13
+    missing = forerun("status", "nothing")
+    assert missing.code == 2
+    assert f"expected a job that you deployed ({short})" in missing.err
