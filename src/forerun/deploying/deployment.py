@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from forerun.planning.planner import Plan
 
 FIRST, LONGEST = 0.2, 10.0  # seconds between two questions to a scheduler, at first and at most
+UNKNOWN = 60.0  # seconds after which a job that nobody knows of is no longer waited for
 # Why a job waits that will wait for ever, in Slurm's words; others' words hold some of them.
 _NEVER = (
     *("BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit", "DependencyNeverSatisfied"),
@@ -161,7 +162,7 @@ class Deployment:
         begun = attempts[-1].begun if attempts else None
         if begun is None or found.phase != "running":
             return Progress(found)
-        elapsed = max(0.0, time.time() - begun)
+        elapsed = max(0.0, (attempts[-1].done or time.time()) - begun)
         predicted = self.record.predicted
         return Progress(found, elapsed, predicted and by_prediction(predicted, elapsed))
 
@@ -172,10 +173,13 @@ class Deployment:
     ) -> Result:
         """Wait until it has ended, and store its run; how it ended.
 
-        JobError where it will never start, or has not after so many seconds of `patience`. The job
-        itself goes on whatever happens here.
+        JobError where it will never start, or has not after so many seconds of `patience`, or where
+        nobody knows of it any longer. The job itself goes on whatever happens here.
         """
-        began, pause = time.monotonic(), FIRST
+        if self.record.submitted is None:
+            expected = f"a job: forerun deploy with -o {self.record.folder} submits it"
+            raise InputError(f"deployment {self.record.uid[:8]}", "nothing submitted", expected)
+        began, pause, known = time.monotonic(), FIRST, time.monotonic()
         while True:
             now = self.progress()
             if tell is not None:
@@ -183,6 +187,12 @@ class Deployment:
             if now.state.has_ended:
                 return self.settle()
             self._check_starts(now.state, time.monotonic() - began, patience)
+            known = time.monotonic() if now.state.phase != "unknown" else known
+            if time.monotonic() - known > UNKNOWN:
+                expected = f"a job that is known; {self.record.folder} has what it left"
+                raise JobError(
+                    f"job {self.record.job}", f"no trace of it: {now.state.reason}", expected
+                )
             time.sleep(pause)
             pause = min(LONGEST, 1.2 * pause, max(FIRST, 0.02 * (time.monotonic() - began)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -50,6 +50,7 @@ def making(
 
     The image `BESIDE` is the one that is to be built from the recipes in the folder.
     """
+    plan = replace(plan, request=plan.request.absolute())
     one = considered(plan, candidate)
     name = backend_name(plan, backend)
     scheduler = "none" if name == "local" else name

@@ -56,7 +56,7 @@ def settled(record: Record, state: State, attempts: Sequence[Attempt]) -> Result
     """How a job ended; its run is put into the study, once, however often this is called."""
     status = _STATUS[state.phase]
     study = _study(record)
-    hosts = {run.host for run in study.runs("ok")} if study is not None else set()
+    hosts = {run.host for run in study.runs("ok")} - {""} if study is not None else set()
     time = _time(record, state, attempts, study, hosts)
     memory = max(
         [0, state.memory_bytes or 0, *(size for one in attempts for size in one.peaks.values())]
@@ -101,12 +101,14 @@ def _time(
     clean = run_seconds(attempts)
     if state.phase != "done" or elapsed is None:
         return _Time(elapsed=elapsed, why_not="it did not end well")
+    if record.apart:
+        return _Time(elapsed=elapsed, why_not=record.apart)
     if state.starts > 1 or len(attempts) > 1:
         return _Time(elapsed=elapsed, why_not="it was started more than once")
     if clean is None:
         return _Time(elapsed=elapsed, why_not="it was asked to save before its end")
-    if record.apart or study is None:
-        return _Time(elapsed=elapsed, why_not=record.apart)
+    if study is None:
+        return _Time(elapsed=elapsed)
     if record.elsewhere and attempts[-1].host not in hosts:
         return _Time(elapsed=elapsed, why_not="no run of the study was made on this machine")
     try:

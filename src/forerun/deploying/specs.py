@@ -192,9 +192,10 @@ def _memory(one: Considered, request: Request, partition: Partition, shape: Shap
 
 def _queue(plan: Plan, candidate: Candidate, scheduler: str) -> str | None:
     partition = plan.infrastructure.partition(candidate.partition)
-    if scheduler == "kubernetes":  # it has none, unless somebody says so
-        return partition.queue
-    return partition.queue or candidate.partition
+    # A partition's own name is one of the scheduler's where it is described as that; Kubernetes
+    # has no queues.
+    described = scheduler == plan.infrastructure.scheduler and scheduler != "kubernetes"
+    return partition.queue or (candidate.partition if described else None)
 
 
 def _features(plan: Plan, candidate: Candidate) -> tuple[str, ...]:
