@@ -85,7 +85,7 @@ def test_a_slurm_cluster_has_a_partition_for_each_kind_of_node() -> None:
     ],
 )
 def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
-    assert detection._walltime(text) == seconds
+    assert detection.walltime_seconds(text) == seconds
 
 
 @pytest.mark.parametrize(

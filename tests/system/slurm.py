@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,6 +93,7 @@ class Cluster:
     folder: Path
     nodes: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, repr=False)
 
     def run(self, *words: str, timeout: float = 60.0) -> str:
         """What a program prints that uses this cluster; an error where it fails."""
@@ -102,6 +103,18 @@ class Cluster:
         if done.returncode:
             raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip() or done.returncode}")
         return done.stdout
+
+    def lose(self, node: str) -> None:
+        """Let a node vanish, as without power: its daemon and all that runs there, at once."""
+        self.daemons[f"slurmd-{node}"].kill()
+        marks = (
+            f"SLURM_CONF={self.folder}/slurm.conf".encode(),
+            f"SLURMD_NODENAME={node}".encode(),
+        )
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if set(marks) <= set((process / "environ").read_bytes().split(b"\0")):
+                    _kill_with_step(process)
 
 
 def why_not() -> str:
@@ -115,17 +128,21 @@ def why_not() -> str:
 
 @contextmanager
 def cluster(
-    nodes: Mapping[str, Nodes], partitions: Mapping[str, Partition], name: str = "test"
+    nodes: Mapping[str, Nodes],
+    partitions: Mapping[str, Partition],
+    name: str = "test",
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
     """A cluster all of whose nodes are idle; it ends with the block, or with this process.
 
-    `nodes` are by the first letters of their names, `partitions` by their names.
+    `nodes` are by the first letters of their names, `partitions` by their names; `settings` are
+    lines of slurm.conf besides those of CONFIG, or instead of them.
     """
     with ExitStack() as running:
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
         folder.chmod(0o755)  # everybody who submits jobs speaks to munged through a socket in it
         (folder / "state").mkdir()
-        names = _configure(folder, nodes, partitions, name)
+        names = _configure(folder, nodes, partitions, name, settings or {})
         made = Cluster(folder, names, {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")})
         running.enter_context(_daemon(made, "munged", "munged", "--foreground", *_munge(folder)))
         _wait("munged's socket", made, (folder / "munge.socket").exists)  # or slurmd would hang
@@ -147,12 +164,18 @@ def _munge(folder: Path) -> list[str]:
 
 
 def _configure(
-    folder: Path, nodes: Mapping[str, Nodes], partitions: Mapping[str, Partition], name: str
+    folder: Path,
+    nodes: Mapping[str, Nodes],
+    partitions: Mapping[str, Partition],
+    name: str,
+    settings: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Write what Slurm reads; the names of all nodes."""
     host = socket.gethostname().partition(".")[0]
     ports = iter(_free_ports(1 + sum(kind.count for kind in nodes.values())))
-    lines = [CONFIG.format(name=name, host=host, port=next(ports), folder=folder)]
+    kept = [line for line in CONFIG.splitlines(True) if line.partition("=")[0] not in settings]
+    config = "".join([*kept, *(f"{key}={value}\n" for key, value in settings.items())])
+    lines = [config.format(name=name, host=host, port=next(ports), folder=folder)]
     devices = []
     by_kind = {
         prefix: [f"{prefix}{number}" for number in range(1, kind.count + 1)]
@@ -201,6 +224,7 @@ def _daemon(made: Cluster, name: str, *words: str) -> Iterator[None]:
             stderr=subprocess.STDOUT,
             preexec_fn=_end_with_parent,
         )
+    made.daemons[name] = running
     try:
         yield
     finally:
@@ -214,6 +238,14 @@ def _daemon(made: Cluster, name: str, *words: str) -> Iterator[None]:
 
 def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _kill_with_step(process: Path) -> None:
+    """Kill a process of a job, but before it what would tell of its end."""
+    parent = Path("/proc", (process / "stat").read_text().rpartition(")")[2].split()[1])
+    if (parent / "comm").read_text().strip() == "slurmstepd":
+        os.kill(int(parent.name), signal.SIGKILL)
+    os.kill(int(process.name), signal.SIGKILL)
 
 
 def _idle(made: Cluster) -> int:

@@ -220,7 +220,7 @@ def slurm_partitions(partitions: str, nodes: str) -> dict[str, Partition]:
         for number, (kind, count) in enumerate(kinds.get(name, {}).items(), start=1):
             most = _whole(fields.get("MaxNodes", ""))
             limits = Limits(
-                walltime=_walltime(fields.get("MaxTime", "")),
+                walltime=walltime_seconds(fields.get("MaxTime", "")),
                 nodes=most if isinstance(most, int) and 0 < most <= _MOST_NODES else None,
             )
             label, further = name, number
@@ -289,7 +289,7 @@ def _gres(text: str) -> Accelerators | None:
     return validated(Accelerators, document, f"scontrol show node: Gres={text}: ")
 
 
-def _walltime(text: str) -> float | None:
+def walltime_seconds(text: str) -> float | None:
     """Seconds of Slurm's `2-00:00:00`, `24:00:00` or `30:00`; none where it sets no limit."""
     found = _TIME.fullmatch(text)
     if found is None:  # UNLIMITED, or the limit of something else

@@ -88,8 +88,8 @@ class Backend(Protocol):
     def find(self, uid: str) -> str | None:
         """The job that was submitted with a uid; None where there is none."""
 
-    def state(self, job: str) -> State:
-        """What has become of a job."""
+    def state(self, job: str, folder: Path | None = None) -> State:
+        """What has become of a job; its folder says what its scheduler no longer does."""
 
     def cancel(self, job: str) -> None:
         """End it; one that has ended is left as it is."""

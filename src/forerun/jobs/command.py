@@ -43,7 +43,7 @@ MEASURES = (
 
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|out of memory|OutOfMemory|bad_alloc|(cannot|can't) allocate memory"
-    r"|not enough memory|RESOURCE_EXHAUSTED|oom.?kill",
+    r"|not enough memory|RESOURCE_EXHAUSTED|oom.?kill|exceeded.{0,40}memory limit",
     re.IGNORECASE,
 )
 

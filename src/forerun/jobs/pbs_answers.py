@@ -1,0 +1,166 @@
+"""What `qstat` says of jobs and queues, read: Torque's, OpenPBS's, and that before Slurm."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from forerun.infrastructure.detection import walltime_seconds
+from forerun.jobs.backend import Limit, Phase, State
+
+_WAITING = {
+    "H": "is held: `qrls` lets it go",
+    "W": "waits for its time",
+    "T": "is being moved",
+    "M": "was moved to another server",
+}
+_RUNNING = frozenset("RESB")
+_ENDED = frozenset("CFX")
+_SIGNALLED = 256  # added by PBS to the signal that ended a job
+_TERMINATED = 143  # the exit code of a script that was asked to end
+# Of Torque: what its daemons ended a job for.
+_TORQUE: Mapping[int, tuple[Phase, str]] = {
+    -10: ("out_of_memory", "used more memory than it asked for"),
+    -11: ("timed_out", "its wall time was over"),
+}
+_WRAPPED = "wrapped"  # a field of our own: of the programs that stand before Slurm
+
+
+def described(text: str) -> dict[str, dict[str, str]]:
+    """The fields of each job, or queue, of `qstat -f` by its identifier."""
+    found: dict[str, dict[str, str]] = {}
+    fields: dict[str, str] = {}
+    last = ""
+    for line in text.splitlines():
+        if head := re.match(r"(?:Job Id|Queue):(\s+)(\S+)", line):
+            fields = found.setdefault(head[2], {})
+            last = ""
+            if head[1] == "\t":
+                fields[_WRAPPED] = "yes"
+        elif pair := re.match(r"\s+([A-Za-z][\w.]*) = (.*)", line):
+            last = pair[1]
+            fields.setdefault(last, pair[2].strip())
+        elif line.startswith("\t") and last:  # a value that goes on
+            fields[last] += line.strip()
+    return found
+
+
+def number(job: str) -> str:
+    """What tells a job from others of its server."""
+    return job.partition(".")[0]
+
+
+def state_of(fields: Mapping[str, str], told: State, now: float) -> State:
+    """The state of a job; what its folder has `told` is taken for what PBS does not say."""
+    letter = fields.get("job_state", "")
+    starts = max(told.starts, *(_whole(fields, name) for name in ("start_count", "run_count")))
+    nodes = _hosts(fields.get("exec_host", ""))
+    known = State("unknown", nodes=nodes or told.nodes, starts=starts, waited=_waited(fields))
+    begun, ended = (_time(fields.get(name, "")) for name in ("mtime", "ctime"))
+    wrapped = _WRAPPED in fields
+    # Before Slurm U is all that has no letter: a state on the way, or an end that is not plain.
+    if letter == "U" and not (wrapped and ended is not None and ended <= now and told.starts):
+        letter = "R"
+    if letter in _RUNNING:
+        return replace(known, phase="running", starts=max(1, starts))
+    if letter == "Q" or letter in _WAITING:
+        reason = fields.get("comment") or _WAITING.get(letter, "")
+        return replace(known, phase="queued", reason=reason, waited=None)
+    if letter not in _ENDED and letter != "U":
+        return replace(known, reason=f"PBS calls its state {letter or 'nothing'}")
+    known = replace(known, memory_bytes=_bytes(fields.get("resources_used.mem", "")))
+    status = fields.get("exit_status", fields.get("Exit_status"))
+    used = walltime_seconds(fields.get("resources_used.walltime", ""))
+    if wrapped and begun is not None and ended is not None:
+        used = ended - begun
+    limit = walltime_seconds(fields.get("Resource_List.walltime", ""))
+    over = used is not None and limit is not None and used >= limit
+    if status is not None and re.fullmatch(r"-?\d{1,9}", status, re.ASCII):
+        return _ended(known, int(status), over)
+    if over and told.phase != "done":
+        return replace(known, phase="timed_out", reason="its wall time was over")
+    if told.has_ended and told.exit_code != _TERMINATED:
+        return replace(told, nodes=known.nodes, waited=known.waited)
+    if letter == "U":
+        return replace(known, phase="failed", reason="ended from outside")
+    return replace(known, phase="cancelled", reason="ended from outside before it was through")
+
+
+def _ended(known: State, status: int, over: bool) -> State:
+    """A job whose exit status is known."""
+    ended_by = status - _SIGNALLED if status > _SIGNALLED else 0
+    code = 128 + ended_by if ended_by else status
+    phase: Phase = "done" if code == 0 else "failed"
+    reason = "" if code == 0 else f"exit code {code}"
+    if code in _TORQUE:
+        phase, reason = _TORQUE[code]
+    elif over and code:
+        phase, reason = "timed_out", "its wall time was over"
+    elif ended_by:
+        asked = ended_by in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+        phase, reason = ("cancelled" if asked else "failed"), f"ended by signal {ended_by}"
+    elif code < 0:
+        phase, reason = "failed", f"PBS could not run it, exit status {code}"
+    return replace(known, phase=phase, reason=reason, exit_code=code)
+
+
+def queue_limits(text: str) -> list[Limit]:
+    """The limits of `qstat -Q -f`, or of the table of `qstat -q`."""
+    found = [
+        Limit(
+            queue,
+            walltime_seconds(fields.get("resources_max.walltime", "")),
+            _whole(fields, "resources_max.nodect") or None,
+        )
+        for queue, fields in described(text).items()
+        if "queue_type" in fields
+    ]
+    if found:
+        return found
+    rows = [line.split() for line in text.splitlines()]
+    begin = next((i + 1 for i, row in enumerate(rows) if row and set(row[0]) == {"-"}), len(rows))
+    for row in rows[begin:]:
+        if len(row) >= 5 and not set(row[0]) <= {"-"} and not row[0].isdigit():
+            nodes = int(row[4]) if re.fullmatch(r"\d{1,7}", row[4], re.ASCII) else None
+            found.append(Limit(row[0], walltime_seconds(row[3]), nodes))
+    return found
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    """`n1/0-1+n2/0*2` as names of nodes."""
+    names = (part.partition("/")[0].strip() for part in text.split("+"))
+    return tuple(dict.fromkeys(name for name in names if name and name != "--"))
+
+
+def _waited(fields: Mapping[str, str]) -> float | None:
+    """Seconds between the queue and the start."""
+    queued = _time(fields.get("qtime", ""))
+    own = fields.get("start_time") or fields.get("stime")
+    started = _time(own or (fields.get("mtime", "") if _WRAPPED in fields else ""))
+    return None if queued is None or started is None else max(0.0, started - queued)
+
+
+def _time(text: str) -> float | None:
+    """Seconds since 1970 of `Mon Nov 16 12:00:00 2026`, or of the number that it is."""
+    if re.fullmatch(r"\d{9,11}", text, re.ASCII):
+        return float(text)
+    with suppress(ValueError, OverflowError):
+        return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").timestamp()
+    return None
+
+
+def _whole(fields: Mapping[str, str], name: str) -> int:
+    text = fields.get(name, "")
+    return int(text) if re.fullmatch(r"\d{1,9}", text, re.ASCII) else 0
+
+
+def _bytes(text: str) -> int | None:
+    """`1234kb` as bytes."""
+    match = re.fullmatch(r"(\d{1,15})([kmgt]?)b", text, re.ASCII | re.IGNORECASE)
+    if match is None:
+        return None
+    return int(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ") or None
