@@ -66,8 +66,9 @@ def wait_for(happened: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def printed(folder: Path, text: str) -> Callable[[], bool]:
-    return lambda: (folder / "job.out").exists() and text in (folder / "job.out").read_text()
+def printed(folder: Path, text: str, times: int = 1) -> Callable[[], bool]:
+    path = folder / "job.out"
+    return lambda: path.exists() and path.read_text().count(text) == times
 
 
 def only(folder: Path) -> Attempt:
@@ -265,15 +266,11 @@ def test_a_cancelled_job_ends_its_program_and_says_when(tmp_path: Path) -> None:
 
 
 def test_a_program_is_asked_to_save_and_the_job_starts_again(tmp_path: Path) -> None:
-    written(tmp_path, *python(SAVES), requeues=2)
+    (tmp_path / "saves.py").write_text(SAVES)
+    written(tmp_path, sys.executable, "saves.py", requeues=2)
     job = started(tmp_path)
     for number in (1, 2, 3):
-        wait_for(
-            lambda n=number: (
-                (tmp_path / "job.out").exists()
-                and (tmp_path / "job.out").read_text().count("ready") == n
-            )
-        )  # type: ignore[misc]
+        wait_for(printed(tmp_path, "ready\n", number))
         job.send_signal(signal.SIGUSR1)
     assert job.wait(timeout=20) == 0
     attempts = read_attempts(tmp_path)
