@@ -16,3 +16,8 @@ def program(name: str) -> str:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     return program("chromium")
+
+
+@pytest.fixture(scope="session")
+def shellcheck() -> str:
+    return program("shellcheck")

@@ -14,13 +14,16 @@ from forerun.jobs.quoting import Shell, quote, word
 from forerun.jobs.spec import Container, JobSpec
 
 # What launchers set for each process, which docker and podman pass on only by name.
-_PASSED = (
-    *("FORERUN_UID", "FORERUN_DATA", "FORERUN_RANK", "FORERUN_SAVE_BELOW"),
-    *("SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS"),
-    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE"),
-    *("TF_CONFIG", "DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"),
-    *("DMLC_NUM_SERVER", "DMLC_NUM_WORKER"),
-)
+_OF_MPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE")
+_OF_SLURM = ("SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS")
+_OF_MXNET = ("ROLE", "PS_ROOT_URI", "PS_ROOT_PORT", "NUM_SERVER", "NUM_WORKER")
+_SET = {
+    "plain": (),
+    "torchrun": ("FORERUN_SAVE_BELOW",),
+    "tensorflow": ("TF_CONFIG",),
+    "mxnet": tuple(f"DMLC_{name}" for name in _OF_MXNET),
+    "mpi": _OF_MPI,
+}
 _SPECIAL = frozenset(':,"\\')  # that runtimes split binds at, or read otherwise
 
 
@@ -72,9 +75,16 @@ def _docker(spec: JobSpec, container: Container, bound: list[Shell]) -> list[str
         *("--network=host", "--ipc=host"),  # processes find each other, and share batches
         *(devices if spec.accelerators else []),
         *(part for path in bound for part in ("--volume", f"{path}:{path}")),
-        *(part for name in (*_PASSED, *spec.variables) for part in ("--env", name)),
+        *(part for name in _passed(spec) for part in ("--env", name)),
         *("--workdir", '"$PWD"', quote(container.image)),
     ]
+
+
+def _passed(spec: JobSpec) -> list[str]:
+    """Names of the variables that a process gets from outside."""
+    of_several = ("FORERUN_RANK", *_OF_SLURM) if spec.nodes * spec.processes > 1 else ()
+    data = ("FORERUN_DATA",) if spec.staging else ()
+    return ["FORERUN_UID", *data, *of_several, *_SET[spec.launcher], *spec.variables]
 
 
 def _charliecloud(spec: JobSpec, container: Container, bound: list[Shell]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 from forerun.errors import InputError
@@ -26,6 +27,8 @@ Scheduler = Literal["slurm", "pbs", "none"]
 Kind = Literal["git", "archive", "file", "directory"]
 
 _WHERE = {"slurm": "for Slurm", "pbs": "for PBS or Torque", "none": "without a scheduler"}
+# Seconds for saving when a job is cancelled: schedulers force its end after 30, forerun after 10.
+_GRACE = {"slurm": 20, "pbs": 20, "none": 8}
 # Variables that a shell does not let anybody set, and those of the script itself.
 _READ_ONLY = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"})
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*", re.ASCII)
@@ -59,38 +62,43 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
     expires = wall is not None and scheduler == "none"
     way = _way(spec, scheduler)
     apart = scheduler != "slurm"  # the script itself puts its output where it is read
-    text = _environment(spec).get_template("job.sh.j2")
-    return text.render(
-        spec=spec,
-        scheduler=scheduler,
-        where=_WHERE[scheduler],
-        directives=directives(spec, scheduler),
-        output=_in_folder(spec, spec.output) if apart else "",
-        errors=_in_folder(spec, spec.errors) if spec.errors else "",
-        exported=_exported(spec),
-        inside=lambda _: inside(spec, [path for path in seen if path]),
-        program=_program(spec),
-        source=source,
-        directory=spec.directory,
-        total=spec.nodes * spec.processes,
-        distributed=_finds_others(spec, way),
-        starts_several=way == "local" or (way == "nodes" and spec.launcher != "torchrun"),
-        finds_place=way == "nodes",
-        carried=spec.nodes > 1 and scheduler == "pbs",
-        modes=_modes(spec, way),
-        stage=_stage(spec, scheduler),
-        launch=_launch(spec, scheduler, way),
-        again=_again(scheduler),
-        expires=expires,
-        warns=warns,
-        timers=requeues or expires,
-        wall=wall or 0,
-        warn_at=max(1, (wall or 0) - warning_seconds(spec)),
-        patience=max(1, warning_seconds(spec) * 3 // 4),
+    return (
+        _environment(spec.expand)
+        .get_template("job.sh.j2")
+        .render(
+            spec=spec,
+            scheduler=scheduler,
+            where=_WHERE[scheduler],
+            directives=directives(spec, scheduler),
+            output=_in_folder(spec, spec.output) if apart else "",
+            errors=_in_folder(spec, spec.errors) if spec.errors else "",
+            exported=_exported(spec),
+            inside=lambda _: inside(spec, [path for path in seen if path]),
+            program=_program(spec),
+            source=source,
+            directory=spec.directory,
+            total=spec.nodes * spec.processes,
+            distributed=_finds_others(spec, way),
+            starts_several=way == "local" or (way == "nodes" and spec.launcher != "torchrun"),
+            finds_place=way == "nodes",
+            carried=spec.nodes > 1 and scheduler == "pbs",
+            modes=_modes(spec, way),
+            stage=_stage(spec, scheduler),
+            launch=_launch(spec, scheduler, way),
+            again=_again(scheduler),
+            expires=expires,
+            warns=warns,
+            timers=requeues or expires,
+            wall=wall or 0,
+            warn_at=max(1, (wall or 0) - warning_seconds(spec)),
+            grace=_GRACE[scheduler],
+            patience=max(1, warning_seconds(spec) * 3 // 4),
+        )
     )
 
 
-def _environment(spec: JobSpec) -> Environment:
+@cache
+def _environment(expand: bool) -> Environment:
     """Jinja2, strict: names that are not there and values that nobody quoted are errors."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -111,8 +119,8 @@ def _environment(spec: JobSpec) -> Environment:
     )
     environment.filters |= {
         "quote": quoting.quote,
-        "word": lambda text: quoting.word(text, spec.expand),
-        "command": lambda texts: quoting.command(texts, spec.expand),
+        "word": lambda text: quoting.word(text, expand),
+        "command": lambda texts: quoting.command(texts, expand),
         "comment": lambda text: Shell(f"# {text}"),
         "plain": Shell,
     }

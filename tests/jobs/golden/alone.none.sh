@@ -1,0 +1,191 @@
+#!/bin/bash
+# all-options: a job without a scheduler. Read it, keep it, change it.
+# Made by forerun 0.1.0 from plan 1a2b3c of lenet.
+# Predicted: 5 min, 4 to 6 min.
+# forerun uid 0123456789abcdef0123456789abcdef
+# shellcheck disable=SC2016 # what stands between single quotes is to stay as it is
+
+set -euo pipefail
+
+forerun_folder=/work/jobs/all-options
+
+# Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
+forerun_note() {
+  printf '%s\n' "$*" >>"$FORERUN_ATTEMPT" || :
+}
+
+forerun_now() {
+  date +%s.%3N
+}
+
+# Bring the data to faster storage, once: where several share a directory, the first one copies.
+forerun_stage() {
+  local source=/archive/images target=/scratch/images
+  local mark=.forerun-0123456789abcdef0123456789abcdef
+  mkdir -p -- "$target"
+  (
+    flock 9 || :
+    if [[ ! -s $target/$mark ]]; then
+      if [[ -d $source ]]; then cp -R -- "$source/." "$target/"; else cp -- "$source" "$target/"; fi
+      echo staged >&9
+    fi
+  ) 9>>"$target/$mark"
+}
+
+# Where the node has a Python, the program's peak memory is noted.
+forerun_program() {
+  local -a program=(./train --name 'it'"'"'s' "--data=${FORERUN_DATA}/train" --rate '$5')
+  if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then
+    exec python3 -I -S "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
+  fi
+  exec "${program[@]}"
+}
+
+# One process of the job: this shell becomes it.
+forerun_process() {
+  forerun_program
+}
+
+exec >>/work/jobs/all-options/train.out 2>>/work/jobs/all-options/train.err
+
+# ---- the job ----
+
+forerun_child='' forerun_woken=''
+forerun_expired=''
+forerun_timers=()
+
+# Send a signal to a process after so many seconds.
+forerun_later() {
+  (
+    trap 'kill "$!" 2>/dev/null; exit 0' TERM
+    sleep "$1" &
+    wait "$!"
+    kill "-$2" "$3" 2>/dev/null || :
+  ) &
+  forerun_timers+=("$!")
+}
+
+# Cancelled, or about to make room for another: this job does not start itself again.
+forerun_stop() {
+  forerun_woken=1
+  if [[ -z $forerun_child ]]; then exit 143; fi
+  kill -TERM "$forerun_child" 2>/dev/null || :
+}
+
+# The wall time is over, and there is no scheduler to say so.
+forerun_expire() {
+  forerun_woken=1
+  forerun_expired=1
+  forerun_note "expired $(forerun_now)"
+  if [[ -z $forerun_child ]]; then exit 124; fi
+  kill -TERM "$forerun_child" 2>/dev/null || :
+  forerun_later 10 KILL "$forerun_child"
+}
+
+# However the job ends, it ends here.
+forerun_end() {
+  local code=$?
+  trap - EXIT
+  trap '' USR1 TERM INT ALRM
+  set +e
+  if [[ -n $forerun_expired ]]; then code=124; fi
+  if [[ ${#forerun_timers[@]} -gt 0 ]]; then kill "${forerun_timers[@]}" 2>/dev/null; fi
+  (rm -rf "${FORERUN_DATA}") || echo "job.sh: a command of the epilogue failed" >&2
+  forerun_note "code $code"
+  forerun_note "ended $(forerun_now)"
+  exit "$code"
+}
+
+forerun_job=$$
+forerun_hosts=("$HOSTNAME")
+forerun_task=''
+
+# The next number: a start that was cut short has left its file behind.
+mkdir -p -- "$forerun_folder/attempts"
+forerun_number=1
+for forerun_file in "$forerun_folder/attempts/$forerun_task"*; do
+  forerun_file=${forerun_file##*/}
+  forerun_file=${forerun_file#"$forerun_task"}
+  if [[ $forerun_file =~ ^[1-9][0-9]*$ && $forerun_file -ge $forerun_number ]]; then
+    forerun_number=$((forerun_file + 1))
+  fi
+done
+export FORERUN_UID=0123456789abcdef0123456789abcdef
+export FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+forerun_note "job $forerun_job"
+forerun_note "nodes ${forerun_hosts[*]}"
+forerun_note "host $HOSTNAME"
+forerun_note "started $(forerun_now)"
+trap forerun_end EXIT
+trap forerun_stop TERM INT
+trap forerun_expire ALRM
+forerun_later 90062 ALRM $$
+
+export OMP_NUM_THREADS=4
+export GREETING='a "b" $HOME `c`'
+export FORERUN_DATA=/scratch/images
+
+# The program's source: fetched and built by the first start.
+forerun_source=$forerun_folder/source
+(
+  flock 9 || :
+  if [[ ! -e $forerun_folder/fetched ]]; then
+    rm -rf -- "$forerun_source"
+    mkdir -- "$forerun_source"
+    if command -v curl >/dev/null; then
+      curl --fail --silent --show-error --location --globoff --proto '=https' \
+        --output "$forerun_source/"train-1.2.tar.gz --url https://example.org/code/train-1.2.tar.gz
+    else
+      wget --quiet --https-only --output-document="$forerun_source/"train-1.2.tar.gz -- https://example.org/code/train-1.2.tar.gz
+    fi
+    tar -C "$forerun_source" --no-same-owner -xf "$forerun_source/"train-1.2.tar.gz
+    rm -- "$forerun_source/"train-1.2.tar.gz
+    touch "$forerun_folder/fetched"
+  fi
+) 9>>"$forerun_folder/source.lock"
+forerun_entries=("$forerun_source"/*)
+if [[ ${#forerun_entries[@]} -eq 1 && -d ${forerun_entries[0]} ]]; then
+  forerun_source=${forerun_entries[0]}
+fi
+cd -- "$forerun_source"
+(
+  flock 9 || :
+  if [[ ! -e $forerun_folder/built ]]; then
+    make -j 4
+    touch "$forerun_folder/built"
+  fi
+) 9>>"$forerun_folder/source.lock"
+
+cd -- '/work/my project'
+
+forerun_from=$(forerun_now)
+forerun_stage
+forerun_note "staged $(awk -v a="$forerun_from" -v b="$(forerun_now)" 'BEGIN { printf "%.3f", b - a }')"
+
+set +u # what others have written, such as `module`, may use variables that are not there
+module load cuda
+export 'A=b c'
+set -u
+
+forerun_note "begun $(forerun_now)"
+forerun_process &
+forerun_child=$!
+forerun_code=''
+while [[ -z $forerun_code ]]; do
+  forerun_woken=''
+  forerun_code=0
+  wait "$forerun_child" || forerun_code=$?
+  if [[ -n $forerun_woken ]]; then
+    # A signal may have ended the wait, and not the program.
+    if kill -0 "$forerun_child" 2>/dev/null; then
+      forerun_code=''
+    else
+      forerun_last=0
+      wait "$forerun_child" 2>/dev/null || forerun_last=$?
+      if [[ $forerun_last -ne 127 ]]; then forerun_code=$forerun_last; fi
+    fi
+  fi
+done
+forerun_child=''
+forerun_note "done $(forerun_now)"
+exit "$forerun_code"

@@ -1,0 +1,108 @@
+#!/bin/bash
+# lenet: a job without a scheduler. Read it, keep it, change it.
+# Made by forerun 0.1.0 from plan 1a2b3c of lenet.
+# Predicted: 5 min, 4 to 6 min.
+# forerun uid 0123456789abcdef0123456789abcdef
+# shellcheck disable=SC2016 # what stands between single quotes is to stay as it is
+
+set -euo pipefail
+
+forerun_folder=/work/jobs/lenet
+
+# Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
+forerun_note() {
+  printf '%s\n' "$*" >>"$FORERUN_ATTEMPT" || :
+}
+
+forerun_now() {
+  date +%s.%3N
+}
+
+# Where the node has a Python, the program's peak memory is noted.
+forerun_program() {
+  local -a program=(python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 --standalone train.py --batch 64)
+  if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then
+    exec python3 -I -S "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
+  fi
+  exec "${program[@]}"
+}
+
+# One process of the job: this shell becomes it.
+forerun_process() {
+  # torchrun does not know the signal by which programs are asked to save: those that it starts do.
+  trap '' USR1
+  export FORERUN_SAVE_BELOW=1
+  forerun_program
+}
+
+exec >>/work/jobs/lenet/job.out 2>&1
+
+# ---- the job ----
+
+forerun_child='' forerun_woken=''
+
+# Cancelled, or about to make room for another: this job does not start itself again.
+forerun_stop() {
+  forerun_woken=1
+  if [[ -z $forerun_child ]]; then exit 143; fi
+  kill -TERM "$forerun_child" 2>/dev/null || :
+}
+
+# However the job ends, it ends here.
+forerun_end() {
+  local code=$?
+  trap - EXIT
+  trap '' USR1 TERM INT ALRM
+  set +e
+  forerun_note "code $code"
+  forerun_note "ended $(forerun_now)"
+  exit "$code"
+}
+
+forerun_job=$$
+forerun_hosts=("$HOSTNAME")
+forerun_task=''
+
+# The next number: a start that was cut short has left its file behind.
+mkdir -p -- "$forerun_folder/attempts"
+forerun_number=1
+for forerun_file in "$forerun_folder/attempts/$forerun_task"*; do
+  forerun_file=${forerun_file##*/}
+  forerun_file=${forerun_file#"$forerun_task"}
+  if [[ $forerun_file =~ ^[1-9][0-9]*$ && $forerun_file -ge $forerun_number ]]; then
+    forerun_number=$((forerun_file + 1))
+  fi
+done
+export FORERUN_UID=0123456789abcdef0123456789abcdef
+export FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+forerun_note "job $forerun_job"
+forerun_note "nodes ${forerun_hosts[*]}"
+forerun_note "host $HOSTNAME"
+forerun_note "started $(forerun_now)"
+trap forerun_end EXIT
+trap forerun_stop TERM INT
+
+cd -- "$forerun_folder"
+
+forerun_note "begun $(forerun_now)"
+forerun_process &
+forerun_child=$!
+forerun_code=''
+while [[ -z $forerun_code ]]; do
+  forerun_woken=''
+  forerun_code=0
+  wait "$forerun_child" || forerun_code=$?
+  if [[ -n $forerun_woken ]]; then
+    # A signal may have ended the wait, and not the program.
+    if kill -0 "$forerun_child" 2>/dev/null; then
+      forerun_code=''
+    else
+      forerun_last=0
+      wait "$forerun_child" 2>/dev/null || forerun_last=$?
+      if [[ $forerun_last -ne 127 ]]; then forerun_code=$forerun_last; fi
+    fi
+  fi
+done
+forerun_child=''
+forerun_note "done $(forerun_now)"
+exit "$forerun_code"

@@ -1,0 +1,217 @@
+"""Every hostile string in every field of a job: refused, or text and nothing else.
+
+Scripts without a scheduler are run; those for one are compared, word by word, with the script of a
+harmless string.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from hostile import CANARY, COMMANDS, STRINGS
+from job_specs import PLAIN
+
+from forerun.errors import InputError
+from forerun.jobs.script import Scheduler, render
+from forerun.jobs.spec import Container, JobSpec, Staging, commands
+
+MARK = "zzz9zzz"  # harmless, and in no template
+SCHEDULERS: tuple[Scheduler, ...] = ("slurm", "pbs", "none")
+IMAGE = Container("apptainer", "image.sif")
+
+# How a string gets into each field.
+FIELDS: dict[str, Callable[[str], JobSpec]] = {
+    "name": lambda text: replace(PLAIN, name=text),
+    "words, program": lambda text: replace(PLAIN, words=(text, "x")),
+    "words, argument": lambda text: replace(PLAIN, words=("x", text, "y")),
+    "words, mpi": lambda text: replace(PLAIN, words=("x", text), launcher="mpi"),
+    "words, torchrun": lambda text: replace(PLAIN, words=("python", text), launcher="torchrun"),
+    "words, image": lambda text: replace(PLAIN, words=("x", text), container=IMAGE),
+    "folder": lambda text: replace(PLAIN, folder=text),
+    "folder, below": lambda text: replace(PLAIN, folder=f"/{text}"),
+    "uid": lambda text: replace(PLAIN, uid=text),
+    "directory": lambda text: replace(PLAIN, directory=f"/{text}"),
+    "environment, name": lambda text: replace(PLAIN, environment={text: "x"}),
+    "environment, value": lambda text: replace(PLAIN, environment={"X": text}),
+    "environment, image": lambda text: replace(PLAIN, environment={"X": text}, container=IMAGE),
+    "queue": lambda text: replace(PLAIN, queue=text),
+    "features": lambda text: replace(PLAIN, features=("x", text)),
+    "hosts": lambda text: replace(PLAIN, nodes=2, hosts=("x", text)),
+    "account": lambda text: replace(PLAIN, account=text),
+    "qos": lambda text: replace(PLAIN, qos=text),
+    "array": lambda text: replace(PLAIN, array=text),
+    "after": lambda text: replace(PLAIN, after=text),
+    "begin": lambda text: replace(PLAIN, begin=text),
+    "output": lambda text: replace(PLAIN, output=text),
+    "errors": lambda text: replace(PLAIN, errors=text),
+    "mail_to": lambda text: replace(PLAIN, mail_to=text, mail_on=("end",)),
+    "mail_to, name": lambda text: replace(PLAIN, mail_to=f"{text}@example.org"),
+    "variables": lambda text: replace(PLAIN, variables=("X", text)),
+    "prologue, program": lambda text: replace(PLAIN, prologue=((text, "x"),)),
+    "prologue, argument": lambda text: replace(PLAIN, prologue=(("x", text),)),
+    "epilogue, program": lambda text: replace(PLAIN, epilogue=((text, "x"),)),
+    "epilogue, argument": lambda text: replace(PLAIN, epilogue=(("x", text),)),
+    "source": lambda text: replace(PLAIN, source=text),
+    "source, file": lambda text: replace(PLAIN, source=f"https://example.org/{text}"),
+    "source, git": lambda text: replace(PLAIN, source=f"https://example.org/{text}.git"),
+    "source, directory": lambda text: replace(PLAIN, source=f"/{text}"),
+    "build": lambda text: replace(PLAIN, source="/x", build=((text, "x"), ("x", text))),
+    "build, image": lambda text: replace(PLAIN, source="/x", build=(("x", text),), container=IMAGE),
+    "staging, source": lambda text: replace(PLAIN, staging=Staging(f"/{text}", "/x")),
+    "staging, target": lambda text: replace(PLAIN, staging=Staging("/x", f"/{text}")),
+    "container, image": lambda text: replace(PLAIN, container=Container("docker", text)),
+    "container, binds": lambda text: replace(PLAIN, container=replace(IMAGE, binds=(text,))),
+    "container, bind of docker": lambda text: replace(
+        PLAIN, container=Container("docker", "x", (f"/{text}",))
+    ),
+    "container, bind of ch-run": lambda text: replace(
+        PLAIN, container=Container("charliecloud", "x", (f"/{text}",))
+    ),
+    "made_by": lambda text: replace(PLAIN, made_by=(text, f"x {text}")),
+}
+# No string of the corpus is one of these.
+ALWAYS_REFUSED = {"uid", "array", "after", "begin", "mail_to"}
+
+
+def script(field: str, text: str, scheduler: Scheduler, expand: bool = False) -> str | None:
+    """The script with a string in a field; None where it is refused, in one line."""
+    refusal = ""
+    try:
+        return render(replace(FIELDS[field](text), expand=expand), scheduler)
+    except InputError as error:
+        refusal = str(error)
+    assert refusal.isprintable()
+    assert len(refusal) < 500
+    return None
+
+
+def test_no_field_that_takes_strings_is_forgotten() -> None:
+    held = {field.partition(",")[0] for field in FIELDS}
+    numbers = {"nodes", "processes", "cores", "accelerators", "memory", "memory_per_core"}
+    closed = {"launcher", "accelerator", "mail_on"}  # names from a table, or they would be refused
+    others = {"expand", "exclusive", "copy_environment", "walltime", "requeues", "warning"}
+    assert held == {one.name for one in fields(JobSpec)} - numbers - closed - others
+    assert len(STRINGS) >= 200
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_string_stays_one_word_where_it_stands(field: str, scheduler: Scheduler) -> None:
+    taken = 0
+    expected = script(field, MARK, scheduler)
+    for text in STRINGS:
+        found = script(field, text, scheduler)
+        if found is None:
+            continue
+        taken += 1
+        assert text.isprintable()
+        if field != "source":
+            assert directive_names(found) == directive_names(expected or "")
+        assert_same_but_for(field, text, found, expected or "")
+    assert (taken == 0) == (field in ALWAYS_REFUSED)
+
+
+def assert_same_but_for(field: str, text: str, found: str, expected: str) -> None:
+    """A script is that of the harmless string, with another word in its place."""
+    if field in ("source", "source, file", "name"):  # what it is decides what is done with it
+        return
+    lines, others = found.splitlines(), expected.splitlines()
+    assert len(lines) == len(others)
+    for line, other in zip(lines, others, strict=True):
+        if MARK not in other:
+            assert line == other
+        elif other.startswith("# "):
+            assert line == other.replace(MARK, text)
+        elif line != other.replace(MARK, shlex.quote(text)):
+            assert words(line) == [word.replace(MARK, text) for word in words(other)]
+
+
+def words(line: str) -> list[str]:
+    return shlex.split(line.replace("program=(", "program=( ").removesuffix(")"))
+
+
+def directive_names(text: str) -> list[str]:
+    """The options that a scheduler reads, wherever it looks for them."""
+    lines = [line for line in text.splitlines() if line.startswith(("#SBATCH", "#PBS", "#BSUB"))]
+    return [re.split(r"[= ]", line.split(" ", 1)[1], maxsplit=1)[0] for line in lines]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("field", FIELDS)
+def test_variables_change_no_directive(field: str, scheduler: Scheduler) -> None:
+    expected = directive_names(script(field, MARK, scheduler) or "")
+    for text in (text for text in STRINGS if "${" in text):
+        found = script(field, text, scheduler, expand=True)
+        if found is not None and expected:
+            assert directive_names(found) == expected
+
+
+HARMLESS = [text for text in STRINGS if text.isprintable()]
+SHOWS = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['X']]))"
+
+
+@pytest.mark.parametrize("expand", [False, True])
+@pytest.mark.parametrize("part", range(4))
+def test_no_string_runs_anything(tmp_path: Path, part: int, expand: bool) -> None:
+    for number, text in enumerate(HARMLESS[part::4]):
+        if expand and "${" not in text:
+            continue
+        folder = tmp_path / str(number)
+        code, output = run(folder, text, expand)
+        canaries = [path for path in folder.rglob("*") if CANARY in path.name]
+        assert not canaries, text
+        if not expand:
+            assert code == 0, (text, output)
+            assert json.loads(output.splitlines()[0]) == [[text, "end"], text], text
+
+
+def run(folder: Path, text: str, expand: bool) -> tuple[int, str]:
+    """Run a job with a string wherever a shell reads it; its exit code and what it printed."""
+    (folder / "in").mkdir(parents=True)
+    programs = ((text,),) if text and not text.startswith("-") else ()
+    spec = replace(
+        PLAIN,
+        words=(sys.executable, "-I", "-S", "-c", SHOWS, text, "end"),
+        expand=expand,
+        folder=str(folder),
+        directory=str(folder / "in"),
+        environment={"X": text},
+        prologue=(("true", text),),
+        epilogue=(("true", text), *programs),
+        source=str(folder),
+        build=(("true", text),),
+        made_by=(text,),
+    )
+    (folder / "job.sh").write_text(render(spec, "none"))
+    environment = {**os.environ, "HOME": str(folder)}
+    done = subprocess.run(
+        ["bash", folder / "job.sh"], cwd=folder / "in", env=environment, timeout=30
+    )
+    return done.returncode, (folder / "job.out").read_text()
+
+
+@pytest.mark.parametrize("text", [text for text in HARMLESS if len(text) < 200])
+def test_commands_are_words_or_refused(text: str) -> None:
+    try:
+        found = commands("prologue", f"true {text}")
+    except InputError:
+        return
+    for command in found:
+        spec = replace(PLAIN, prologue=(command,))
+        (line,) = [one for one in render(spec, "none").splitlines() if one.startswith("true")]
+        assert tuple(shlex.split(line)) == command
+
+
+def test_a_shell_that_did_run_a_string_would_be_seen(tmp_path: Path) -> None:
+    for text in COMMANDS[:4]:
+        subprocess.run(["bash", "-c", f"echo {text}"], cwd=tmp_path, capture_output=True)
+        (tmp_path / CANARY).unlink()

@@ -1,0 +1,335 @@
+"""Scripts that need no scheduler, run: what they do, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_specs import PLAIN, UID
+
+from forerun.jobs import worker
+from forerun.jobs.attempts import Attempt, read_attempts, run_seconds
+from forerun.jobs.script import render
+from forerun.jobs.spec import JobSpec, Staging
+
+# Ends when it is asked to save, and says so; without that it would go on for a minute.
+SAVES = """
+import signal, sys, time
+def save(*_):
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, save)
+print("ready", flush=True)
+time.sleep(60)
+"""
+STUBBORN = "trap '' USR1; echo ready; while :; do sleep 0.05; done"
+
+
+def python(code: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code, *arguments)
+
+
+def written(folder: Path, *words: str, **changes: Any) -> JobSpec:
+    """A job whose script and worker lie in a folder."""
+    folder.mkdir(exist_ok=True)
+    spec = replace(PLAIN, words=words, folder=str(folder), **changes)
+    (folder / "job.sh").write_text(render(spec, "none"))
+    shutil.copy(worker.__file__, folder / "worker.py")
+    return spec
+
+
+def started(folder: Path, **options: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["bash", folder / "job.sh"], cwd="/", **options)
+
+
+def ran(folder: Path, *words: str, **changes: Any) -> tuple[int, str]:
+    """The exit code of a job, and what it printed."""
+    written(folder, *words, **changes)
+    code = started(folder).wait(timeout=30)
+    return code, (folder / "job.out").read_text()
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def printed(folder: Path, text: str, times: int = 1) -> Callable[[], bool]:
+    path = folder / "job.out"
+    return lambda: path.exists() and path.read_text().count(text) == times
+
+
+def only(folder: Path) -> Attempt:
+    (attempt,) = read_attempts(folder)
+    return attempt
+
+
+def test_a_run_leaves_its_times_and_its_memory(tmp_path: Path) -> None:
+    before = time.time()
+    code, output = ran(tmp_path, *python("import time; time.sleep(0.3); print('hello')"))
+    assert (code, output) == (0, "hello\n")
+    attempt = only(tmp_path)
+    host = os.uname().nodename
+    assert (attempt.number, attempt.task, attempt.code) == (1, None, 0)
+    assert (attempt.host, attempt.nodes) == (host, (host,))
+    times = [attempt.started, attempt.begun, attempt.done, attempt.ended]
+    assert all(value is not None for value in times)
+    assert before - 0.01 <= times[0] <= times[1] <= times[2] <= times[3] <= time.time() + 0.01  # type: ignore[operator]
+    seconds = run_seconds([attempt])
+    assert seconds is not None
+    assert 0.3 <= seconds < 5
+    assert 2**22 < attempt.peaks[0] < 2**29
+    assert (attempt.staged, attempt.warned, attempt.requeued) == (None, None, None)
+
+
+def test_the_code_of_the_run_is_kept_and_the_epilogue_follows(tmp_path: Path) -> None:
+    epilogue = (("false",), ("echo", "good", "bye"))
+    code, output = ran(tmp_path, "sh", "-c", "exit 3", epilogue=epilogue)
+    assert code == 3
+    assert output == "job.sh: a command of the epilogue failed\ngood bye\n"
+    assert only(tmp_path).code == 3
+    assert run_seconds([only(tmp_path)]) is None
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    code, output = ran(tmp_path, "no-such-program-here")
+    assert code == 127
+    assert "no-such-program-here: No such file or directory" in output
+
+
+def test_without_python_the_program_runs_all_the_same(tmp_path: Path) -> None:
+    written(tmp_path, "sh", "-c", "echo hello; exit 4")
+    (tmp_path / "worker.py").unlink()
+    assert started(tmp_path).wait(timeout=30) == 4
+    assert only(tmp_path).code == 4
+    assert only(tmp_path).peaks == {}
+
+
+def test_a_prologue_that_fails_ends_the_job_before_the_run(tmp_path: Path) -> None:
+    ended = (("echo", "end"),)
+    code, output = ran(tmp_path, "echo", "run", prologue=(("sh", "-c", "exit 7"),), epilogue=ended)
+    assert (code, output) == (7, "end\n")
+    attempt = only(tmp_path)
+    assert (attempt.code, attempt.begun, attempt.done) == (7, None, None)
+    assert attempt.ended is not None
+
+
+def test_what_the_prologue_exports_reaches_the_run(tmp_path: Path) -> None:
+    prologue = (("export", "A=b  c"), ("cd", "/usr"))
+    code, output = ran(tmp_path, "sh", "-c", 'echo "$A" "$PWD"', prologue=prologue)
+    assert (code, output) == (0, "b  c /usr\n")
+
+
+def test_words_environment_and_directory_come_as_they_are(tmp_path: Path) -> None:
+    text = """a  b'c"d$HOME`e`*\\f#g~!h"""
+    code = "import json, os, sys; print(json.dumps([sys.argv[1:], os.environ['X'], os.getcwd()]))"
+    inside = tmp_path / "in side"
+    inside.mkdir()
+    changes = {"environment": {"X": text}, "directory": str(inside)}
+    _, output = ran(tmp_path / "job", *python(code, text, "", "${HOME}"), **changes)
+    assert json.loads(output) == [[text, "", "${HOME}"], text, str(inside)]
+
+
+def test_variables_are_expanded_where_that_is_wished_and_nothing_else(tmp_path: Path) -> None:
+    word = """$(x)`y`"z'\\${A}/${A}$A${A:-b}*"""
+    code = "import sys; print(sys.argv[1])"
+    changes = {"environment": {"A": "a  $(b)"}, "expand": True}
+    _, output = ran(tmp_path, *python(code, word), **changes)
+    assert output == """$(x)`y`"z'\\a  $(b)/a  $(b)$A${A:-b}*\n"""
+
+
+def test_a_variable_that_is_not_there_is_an_error_and_not_nothing(tmp_path: Path) -> None:
+    code, output = ran(tmp_path, "echo", "${NOT_THERE_AT_ALL}/x", expand=True)
+    assert code != 0
+    assert "NOT_THERE_AT_ALL: unbound variable" in output
+
+
+def test_errors_go_apart_where_that_is_asked_for(tmp_path: Path) -> None:
+    words = ("sh", "-c", "echo out; echo err >&2")
+    _, output = ran(tmp_path, *words, errors="my errors")
+    assert output == "out\n"
+    assert (tmp_path / "my errors").read_text() == "err\n"
+
+
+def test_each_start_has_a_file_of_its_own(tmp_path: Path) -> None:
+    for _ in range(2):
+        ran(tmp_path, "true")
+    (tmp_path / "attempts/9").write_text("job 1\n")
+    (tmp_path / "attempts/notes.txt").touch()
+    ran(tmp_path, "true")
+    assert [one.number for one in read_attempts(tmp_path)] == [1, 2, 9, 10]
+    assert run_seconds(read_attempts(tmp_path)) is None
+
+
+def test_data_is_staged_once_and_its_time_noted(tmp_path: Path) -> None:
+    source, target, folder = tmp_path / "from here", tmp_path / "to there", tmp_path / "job"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep/file").write_text("data")
+    words = ("sh", "-c", 'cat "$FORERUN_DATA/deep/file"')
+    staging = Staging(str(source), str(target))
+    assert ran(folder, *words, staging=staging) == (0, "data")
+    assert only(folder).staged is not None
+    (source / "deep/file").write_text("other")
+    assert ran(folder, *words, staging=staging) == (0, "datadata")
+
+
+def test_staging_that_fails_ends_the_job(tmp_path: Path) -> None:
+    staging = Staging(str(tmp_path / "nowhere"), str(tmp_path / "there"))
+    code, output = ran(tmp_path / "job", "echo", "run", staging=staging)
+    assert code == 1
+    assert "run" not in output
+    assert only(tmp_path / "job").begun is None
+
+
+def test_a_program_is_built_by_the_first_start(tmp_path: Path) -> None:
+    source, folder = tmp_path / "code", tmp_path / "job"
+    source.mkdir()
+    build = (("sh", "-c", "echo building; echo 'echo made' > program"),)
+    changes: dict[str, Any] = {"source": str(source), "build": build}
+    assert ran(folder, "sh", "program", **changes) == (0, "building\nmade\n")
+    assert ran(folder, "sh", "program", **changes) == (0, "building\nmade\nmade\n")
+
+
+def test_a_build_that_fails_is_tried_again_by_the_next_start(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    changes: dict[str, Any] = {"source": str(tmp_path), "build": (("test", "-e", "ready"),)}
+    assert ran(folder, "echo", "run", **changes) == (1, "")
+    (tmp_path / "ready").touch()
+    assert ran(folder, "echo", "run", **changes) == (0, "run\n")
+
+
+def test_several_processes_know_their_ranks(tmp_path: Path) -> None:
+    words = ("sh", "-c", 'sleep 0.1; echo "rank $FORERUN_RANK"')
+    code, output = ran(tmp_path, *words, processes=3)
+    assert code == 0
+    assert sorted(output.splitlines()) == ["rank 0", "rank 1", "rank 2"]
+    assert set(only(tmp_path).peaks) == {0, 1, 2}
+
+
+def test_the_first_process_that_fails_ends_the_others(tmp_path: Path) -> None:
+    words = ("sh", "-c", 'if test "$FORERUN_RANK" = 1; then exit 5; fi; sleep 60')
+    began = time.monotonic()
+    code, _ = ran(tmp_path, *words, processes=3)
+    assert code == 5
+    assert time.monotonic() - began < 20
+
+
+def test_tensorflow_gets_its_configuration(tmp_path: Path) -> None:
+    code = "import os; print(os.environ['TF_CONFIG'])"
+    _, output = ran(tmp_path, *python(code), processes=2, launcher="tensorflow")
+    found = sorted(map(json.loads, output.splitlines()), key=lambda one: int(one["task"]["index"]))
+    workers = found[0]["cluster"]["worker"]
+    port = int(workers[0].partition(":")[2])
+    assert workers == [f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"]
+    assert 15000 <= port < 31000
+    assert [one["task"] for one in found] == [{"type": "worker", "index": n} for n in (0, 1)]
+    assert found[1]["cluster"] == found[0]["cluster"]
+
+
+def test_mxnet_gets_a_scheduler_a_server_and_workers(tmp_path: Path) -> None:
+    words = ("sh", "-c", 'echo "$DMLC_ROLE $DMLC_NUM_SERVER $DMLC_NUM_WORKER"; sleep 0.3')
+    code, output = ran(tmp_path, *words, processes=2, launcher="mxnet")
+    assert code == 0
+    assert sorted(output.splitlines()) == [
+        "scheduler 1 2",
+        "server 1 2",
+        "worker 1 2",
+        "worker 1 2",
+    ]
+    assert set(only(tmp_path).peaks) == {0, 1}
+
+
+def test_a_cancelled_job_ends_its_program_and_says_when(tmp_path: Path) -> None:
+    words = python("import time; print('ready', flush=True); time.sleep(60)")
+    written(tmp_path, *words, epilogue=(("echo", "bye"),))
+    job = started(tmp_path)
+    wait_for(printed(tmp_path, "ready"))
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(timeout=20) == 143
+    attempt = only(tmp_path)
+    assert attempt.code == 143
+    assert attempt.done is not None
+    assert attempt.ended is not None
+    assert (tmp_path / "job.out").read_text() == "ready\nbye\n"
+
+
+def test_a_program_is_asked_to_save_and_the_job_starts_again(tmp_path: Path) -> None:
+    (tmp_path / "saves.py").write_text(SAVES)
+    written(tmp_path, sys.executable, "saves.py", requeues=2)
+    job = started(tmp_path)
+    for number in (1, 2, 3):
+        wait_for(printed(tmp_path, "ready\n", number))
+        job.send_signal(signal.SIGUSR1)
+    assert job.wait(timeout=20) == 0
+    attempts = read_attempts(tmp_path)
+    assert [one.number for one in attempts] == [1, 2, 3]
+    assert [one.warned is not None for one in attempts] == [True, True, True]
+    assert [one.requeued is not None for one in attempts] == [True, True, False]
+    assert all(one.ended is not None and one.code == 0 for one in attempts)
+    output = (tmp_path / "job.out").read_text()
+    assert output.count("saved\n") == 3
+    assert "out of time, and started again 2 times already" in output
+
+
+def test_the_wall_time_is_kept_where_no_scheduler_does(tmp_path: Path) -> None:
+    began = time.monotonic()
+    code, _ = ran(tmp_path, "sleep", "60", walltime=1.0)
+    assert code == 124
+    assert time.monotonic() - began < 15
+    assert only(tmp_path).expired is not None
+    assert only(tmp_path).code == 124
+
+
+def test_who_does_not_end_when_asked_is_made_to(tmp_path: Path) -> None:
+    began = time.monotonic()
+    code, output = ran(tmp_path, "bash", "-c", STUBBORN, walltime=4.0, warning=2.0, requeues=1)
+    attempts = read_attempts(tmp_path)
+    assert [one.requeued is not None for one in attempts] == [True, False]
+    assert code == 143  # by the timer that follows the warning, before the wall time
+    assert output.count("ready") == 2
+    assert time.monotonic() - began < 25
+
+
+def test_nothing_is_left_running(tmp_path: Path) -> None:
+    ran(tmp_path, "true", walltime=3600.0, requeues=1)
+    sought = str(tmp_path).encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            assert sought not in words
+
+
+def test_the_uid_and_the_attempt_are_in_the_environment(tmp_path: Path) -> None:
+    _, output = ran(tmp_path, "sh", "-c", 'echo "$FORERUN_UID"; echo "$FORERUN_ATTEMPT"')
+    assert output.splitlines() == [UID, f"{tmp_path}/attempts/1"]
+
+
+def test_a_job_that_cannot_be_in_its_directory_says_so(tmp_path: Path) -> None:
+    code, output = ran(tmp_path, "true", directory=str(tmp_path / "nowhere"))
+    assert code == 1
+    assert "nowhere: No such file or directory" in output
+
+
+@pytest.mark.parametrize("name", ["if", "time", "A=b", "{", "!"])
+def test_what_stands_first_is_a_program_and_no_word_of_the_shell(tmp_path: Path, name: str) -> None:
+    code, output = ran(tmp_path, "true", prologue=((name, "true"),))
+    if name == "time" and shutil.which("time"):
+        assert code == 0
+    else:
+        assert code == 127
+        assert f"{name}: command not found" in output
