@@ -53,9 +53,12 @@ def test_each_framework_has_its_own(framework: str, launcher: str, make_plan: Ma
 
 
 def test_a_command_that_is_a_launcher_is_left_alone(make_plan: MakePlan) -> None:
-    plan = make_plan({"workers": 4}, nodes=2, **torch())
+    plan = make_plan({"workers": 4}, **torch())
     found = shape_of(plan, plan.chosen.candidate, ["torchrun", "train.py"], ())
-    assert (found.launcher, found.nodes, found.processes) == ("plain", 2, 1)
+    assert (found.launcher, found.nodes, found.processes) == ("plain", 1, 1)
+    several = make_plan({"workers": 4}, nodes=2, **torch())
+    with pytest.raises(InputError, match="found torchrun, expected the program alone"):
+        shape_of(several, several.chosen.candidate, ["torchrun", "train.py"], ())
     for words in (["/usr/bin/mpirun", "a"], ["python3", "-m", "torch.distributed.run", "a"]):
         assert starts_workers(words)
     for words in (["python3", "-m", "train"], ["python", "srun.py"], ["python", "-m"]):

@@ -2,7 +2,7 @@
 
 one node, and the command has a hole for the workers   the application starts its own
 several nodes, or no such hole                         the framework's launcher, one process each
-the command is a launcher itself (torchrun, mpirun …)  that
+the command is a launcher itself (torchrun, mpirun …)  that, on one node
 """
 
 from __future__ import annotations
@@ -71,6 +71,9 @@ def shape_of(
     if rest:
         expected = f"a multiple of its {nodes} nodes: each has as many; another candidate"
         raise InputError("workers of the job", total, expected)
+    if nodes > 1 and starts_workers(words):
+        expected = "the program alone: on several nodes forerun starts its workers"
+        raise InputError("command", words[0], expected)
     launcher = _launcher(framework, words, total > 1, name in holes and nodes == 1)
     partition = plan.infrastructure.partition(candidate.partition)
     each = _cores(plan, candidate, partition, on_node, launcher)
