@@ -25,6 +25,7 @@ from forerun.jobs.script import Scheduler, render
 from forerun.jobs.spec import Container, JobSpec, Staging, commands
 
 MARK = "zzz9zzz"  # harmless, and in no template
+MARKS = {"folder": f"/{MARK}", "source": f"/{MARK}"}  # for fields that take paths alone
 SCHEDULERS: tuple[Scheduler, ...] = ("slurm", "pbs", "none")
 IMAGE = Container("apptainer", "image.sif")
 
@@ -34,7 +35,9 @@ FIELDS: dict[str, Callable[[str], JobSpec]] = {
     "words, program": lambda text: replace(PLAIN, words=(text, "x")),
     "words, argument": lambda text: replace(PLAIN, words=("x", text, "y")),
     "words, mpi": lambda text: replace(PLAIN, words=("x", text), launcher="mpi"),
-    "words, torchrun": lambda text: replace(PLAIN, words=("python", text), launcher="torchrun"),
+    "words, torchrun": lambda text: replace(
+        PLAIN, words=("python", "x.py", text), launcher="torchrun"
+    ),
     "words, image": lambda text: replace(PLAIN, words=("x", text), container=IMAGE),
     "folder": lambda text: replace(PLAIN, folder=text),
     "folder, below": lambda text: replace(PLAIN, folder=f"/{text}"),
@@ -107,36 +110,42 @@ def test_no_field_that_takes_strings_is_forgotten() -> None:
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_string_stays_one_word_where_it_stands(field: str, scheduler: Scheduler) -> None:
     taken = 0
-    expected = script(field, MARK, scheduler)
     for text in STRINGS:
-        found = script(field, text, scheduler)
+        absolute = field in ("output", "errors") and text.startswith("/")
+        mark = f"/{MARK}" if absolute else MARKS.get(field, MARK)
+        expected, found = (script(field, one, scheduler) for one in (mark, text))
         if found is None:
             continue
         taken += 1
         assert text.isprintable()
-        if field != "source":
-            assert directive_names(found) == directive_names(expected or "")
-        assert_same_but_for(field, text, found, expected or "")
+        assert expected is not None
+        assert directive_names(found) == directive_names(expected)
+        if field in ("source", "source, file"):  # what it is decides what is done with it
+            lines = [
+                one for one in found.splitlines() if "--url" in one or "forerun_source=/" in one
+            ]
+            assert any(word.endswith(text) for line in lines for word in words(line))
+        elif field != "name":  # PBS takes a part of it
+            assert_same_but_for(mark, text, found, expected)
     assert (taken == 0) == (field in ALWAYS_REFUSED)
 
 
-def assert_same_but_for(field: str, text: str, found: str, expected: str) -> None:
+def assert_same_but_for(mark: str, text: str, found: str, expected: str) -> None:
     """A script is that of the harmless string, with another word in its place."""
-    if field in ("source", "source, file", "name"):  # what it is decides what is done with it
-        return
     lines, others = found.splitlines(), expected.splitlines()
     assert len(lines) == len(others)
     for line, other in zip(lines, others, strict=True):
-        if MARK not in other:
+        if mark not in other:
             assert line == other
         elif other.startswith("# "):
-            assert line == other.replace(MARK, text)
-        elif line != other.replace(MARK, shlex.quote(text)):
-            assert words(line) == [word.replace(MARK, text) for word in words(other)]
+            assert line == other.replace(mark, text)
+        elif line != other.replace(mark, shlex.quote(text)):
+            assert words(line) == [word.replace(mark, text) for word in words(other)]
 
 
 def words(line: str) -> list[str]:
-    return shlex.split(line.replace("program=(", "program=( ").removesuffix(")"))
+    text = line.replace("program=(", "program=( ").removesuffix(")")
+    return shlex.split(text.removesuffix(" \\"))
 
 
 def directive_names(text: str) -> list[str]:
@@ -148,7 +157,7 @@ def directive_names(text: str) -> list[str]:
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("field", FIELDS)
 def test_variables_change_no_directive(field: str, scheduler: Scheduler) -> None:
-    expected = directive_names(script(field, MARK, scheduler) or "")
+    expected = directive_names(script(field, MARKS.get(field, MARK), scheduler) or "")
     for text in (text for text in STRINGS if "${" in text):
         found = script(field, text, scheduler, expand=True)
         if found is not None and expected:

@@ -29,8 +29,13 @@ Kind = Literal["git", "archive", "file", "directory"]
 _WHERE = {"slurm": "for Slurm", "pbs": "for PBS or Torque", "none": "without a scheduler"}
 # Seconds for saving when a job is cancelled: schedulers force its end after 30, forerun after 10.
 _GRACE = {"slurm": 20, "pbs": 20, "none": 8}
-# Variables that a shell does not let anybody set, and those of the script itself.
-_READ_ONLY = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"})
+# Variables that a shell does not let anybody set, or that change how it reads the script.
+_SHELLS_OWN = frozenset(
+    {
+        *("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"),
+        *("GLOBIGNORE", "IFS", "POSIXLY_CORRECT"),
+    }
+)
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*", re.ASCII)
 _HTTPS = re.compile(r"https://[A-Za-z0-9]\S*", re.ASCII)
 _GIT = re.compile(
@@ -133,7 +138,7 @@ def _check(spec: JobSpec, scheduler: Scheduler) -> None:
         if not texts or not texts[0] or texts[0].startswith("-"):
             raise InputError("job, command", " ".join(texts), "a program and its arguments")
     for name in (*spec.environment, *spec.variables):
-        if name in _READ_ONLY or name.lower().startswith("forerun_"):
+        if name in _SHELLS_OWN or name.lower().startswith("forerun_"):
             raise InputError("job, variable", name, "a variable that a job can set")
     if spec.build and not spec.source:
         raise InputError("job, source", "nothing", "what is to be built")
