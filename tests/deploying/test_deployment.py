@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import time
 from pathlib import Path
@@ -153,8 +152,8 @@ class Queue:
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
-    def state(self, job: str) -> State:
-        del job
+    def state(self, job: str, folder: Path) -> State:
+        del job, folder
         return State("queued", self.reason)
 
 
@@ -180,24 +179,3 @@ def test_a_job_that_never_starts(
         made.wait(patience=patience)
     assert told in str(error.value)
     assert f"forerun cancel {made.record.uid[:8]} ends it" in str(error.value)
-
-
-def test_what_a_scheduler_has_forgotten_its_folder_tells(
-    local_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = Deployment.make(local_plan(), folder=tmp_path / "run")
-    made.record = made.record.model_copy(update={"job": "7", "submitted": made.record.made})
-
-    class Forgetful:
-        def state(self, job: str) -> State:
-            return State("unknown", f"no job {job}")
-
-    monkeypatch.setattr(Deployment, "backend", property(lambda _: Forgetful()))
-    assert made.state().phase == "unknown"
-    (tmp_path / "run" / "attempts").mkdir()
-    file = tmp_path / "run" / "attempts" / "1"
-    file.write_text("job 7\nnodes n1\nbegun 100.0\ndone 103.5\ncode 0\nended 104.0\n")
-    found = made.state()
-    assert (found.phase, found.nodes, found.starts) == ("done", ("n1",), 1)
-    assert made.settle().run_seconds == 3.5
-    assert os.environ["XDG_STATE_HOME"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -26,7 +26,7 @@ from forerun.deploying.record import FILE, Record, Result, put
 from forerun.deploying.settling import settled
 from forerun.errors import InputError, JobError
 from forerun.jobs.attempts import Attempt, read_attempts
-from forerun.jobs.backend import Backend, Phase, State, Submission, backend_of
+from forerun.jobs.backend import Backend, State, Submission, backend_of
 
 if TYPE_CHECKING:
     from forerun.deploying.making import Made
@@ -150,7 +150,7 @@ class Deployment:
                 self._change(job=job)
         if job is None:
             return State("unknown", "not submitted")
-        found = self._judged(self.backend.state(job))
+        found = self.backend.state(job, self.folder)
         if (found.phase, found.reason) != (self.record.state, self.record.reason):
             self._change(state=found.phase, reason=found.reason)
         return found
@@ -230,25 +230,6 @@ class Deployment:
             result.nodes,
             result.starts,
             waited=result.waited_seconds,
-        )
-
-    def _judged(self, found: State) -> State:
-        """What the scheduler says; where it has forgotten the job, what the job itself wrote."""
-        if found.phase != "unknown":
-            return found
-        attempts = self.attempts
-        last = attempts[-1] if attempts else None
-        if last is None or last.ended is None or last.code is None or last.requeued is not None:
-            return found
-        phase: Phase = "done" if last.code == 0 else "timed_out" if last.expired else "failed"
-        reason = "" if last.code == 0 else f"exit code {last.code}"
-        return replace(
-            found,
-            phase=phase,
-            reason=reason,
-            nodes=last.nodes,
-            starts=len(attempts),
-            exit_code=last.code,
         )
 
     def _check_image(self) -> None:

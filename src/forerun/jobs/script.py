@@ -138,7 +138,8 @@ def _check(spec: JobSpec, scheduler: Scheduler) -> None:
         if not texts or not texts[0] or texts[0].startswith("-"):
             raise InputError("job, command", " ".join(texts), "a program and its arguments")
     for name in (*spec.environment, *spec.variables):
-        if name in _SHELLS_OWN or name.lower().startswith("forerun_"):
+        own = name.lower().startswith("forerun_") and name != "FORERUN_DATA"
+        if name in _SHELLS_OWN or own:
             raise InputError("job, variable", name, "a variable that a job can set")
     if spec.build and not spec.source:
         raise InputError("job, source", "nothing", "what is to be built")
