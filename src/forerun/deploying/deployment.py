@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 FIRST, LONGEST = 0.2, 10.0  # seconds between two questions to a scheduler, at first and at most
 UNKNOWN = 60.0  # seconds after which a job that nobody knows of is no longer waited for
+SILENT = 600.0  # and after which a scheduler that does not answer is not
 # Why a job waits that will wait for ever, in Slurm's words; others' words hold some of them.
 _NEVER = (
     *("BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit", "DependencyNeverSatisfied"),
     *("InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed", "JobHeld"),
-    *("PartitionDown", "PartitionInactive", "ReqNodeNotAvail", "launch failed requeued held"),
+    *("PartitionDown", "PartitionInactive", "launch_failed_requeued_held", "is held"),
 )
 
 
@@ -179,20 +180,21 @@ class Deployment:
         if self.record.submitted is None:
             expected = f"a job: forerun deploy with -o {self.record.folder} submits it"
             raise InputError(f"deployment {self.record.uid[:8]}", "nothing submitted", expected)
-        began, pause, known = time.monotonic(), FIRST, time.monotonic()
+        began = known = time.monotonic()
+        pause = FIRST
         while True:
-            now = self.progress()
+            now = self._asked(known)
             if tell is not None:
                 tell(now)
             if now.state.has_ended:
                 return self.settle()
             self._check_starts(now.state, time.monotonic() - began, patience)
-            known = time.monotonic() if now.state.phase != "unknown" else known
-            if time.monotonic() - known > UNKNOWN:
+            if now.state.phase != "unknown":
+                known = time.monotonic()
+            elif time.monotonic() - known > UNKNOWN and self.record.state == "unknown":
+                found = f"no trace of it: {now.state.reason}"
                 expected = f"a job that is known; {self.record.folder} has what it left"
-                raise JobError(
-                    f"job {self.record.job}", f"no trace of it: {now.state.reason}", expected
-                )
+                raise JobError(f"job {self.record.job}", found, expected)
             time.sleep(pause)
             pause = min(LONGEST, 1.2 * pause, max(FIRST, 0.02 * (time.monotonic() - began)))
 
@@ -215,6 +217,15 @@ class Deployment:
             )
         assert self.record.job is not None
         self.backend.cancel(self.record.job)
+
+    def _asked(self, known: float) -> Progress:
+        """How it stands; a scheduler that does not answer for a while is no news of the job."""
+        try:
+            return self.progress()
+        except JobError as error:
+            if time.monotonic() - known > SILENT:
+                raise
+            return Progress(State("unknown", str(error)))
 
     def _change(self, **changes: object) -> None:
         self.record = self.record.model_copy(update=changes)
