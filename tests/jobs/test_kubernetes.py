@@ -255,6 +255,25 @@ def test_several_nodes_are_one_start(cluster: Cluster, tmp_path: Path) -> None:
     assert BACKEND.state(job).nodes == ("n1", "n2")
 
 
+def test_of_several_pods_the_one_that_died_tells(cluster: Cluster, tmp_path: Path) -> None:
+    job = submitted(tmp_path, replace(SPEC, nodes=2, launcher="torchrun"))
+    index = "batch.kubernetes.io/job-completion-index"
+    cluster.pod("Failed", ended(137, "OOMKilled"), labels={index: "0"})
+    cluster.pod("Failed", ended(143), labels={index: "1"}, node="n2")
+    cluster.condition(job, "Failed", "BackoffLimitExceeded")
+    state = BACKEND.state(job)
+    assert (state.phase, state.reason) == ("out_of_memory", "OOMKilled: on n1")
+
+
+def test_of_several_starts_the_last_one_tells(cluster: Cluster, tmp_path: Path) -> None:
+    job = submitted(tmp_path, replace(SPEC, requeues=1))
+    cluster.pod("Failed", ended(143), conditions=[LOST])
+    cluster.pod("Failed", ended(3), node="n2")
+    cluster.condition(job, "Failed", "PodFailurePolicy")
+    state = BACKEND.state(job)
+    assert (state.phase, state.exit_code, state.starts) == ("failed", 3, 2)
+
+
 def test_cancelling_ends_a_job_for_good(cluster: Cluster, tmp_path: Path) -> None:
     job = submitted(tmp_path)
     cluster.pod("Running", RUNNING)

@@ -15,6 +15,7 @@ from forerun.errors import one_line
 from forerun.jobs.backend import Phase, State
 
 CANCELLED = "forerun/cancelled"  # an annotation: who ended the job was forerun
+ENDED_BY_TERM = 143  # an exit code
 LONGEST = 200  # characters of a message that a reason quotes
 # Why Kubernetes itself ended a pod, of the condition DisruptionTarget.
 _LOST = {"DeletionByTaintManager", "DeletionByPodGC", "DeletionByNodeLifecycleController"}
@@ -23,6 +24,7 @@ _TAKEN = {"PreemptionByScheduler", "PreemptionByKubeScheduler", "EvictionByEvict
 _STARTING = {"ContainerCreating", "PodInitializing"}
 _INDICES = (
     "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-type",
     "training.kubeflow.org/replica-index",
 )
 
@@ -53,12 +55,16 @@ def state_of(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> State
 def _ended(
     failed: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
 ) -> tuple[Phase, str, int | None]:
-    """How it failed: by its last pod that tells, or by what is said of the whole."""
-    told = [one for one in pods if _phase(one) in ("Failed", "Unknown") or _codes(one)]
-    for pod in reversed(told):
-        found = _failure(pod)
-        if found is not None:
-            return found
+    """How it failed: by the last pod of each index that tells, or by what is said of the whole.
+
+    Of several, one that says more than an exit code: when a pod dies, the others are ended.
+    """
+    last: dict[str, tuple[Phase, str, int | None]] = {}
+    for pod in pods:
+        if _phase(pod) in ("Failed", "Unknown") and (found := _failure(pod)):
+            last[_index(pod)] = found
+    if last:
+        return min(last.values(), key=lambda one: (one[0] == "failed", one[2] == ENDED_BY_TERM))
     reason, message = _text(failed.get("reason")), _text(failed.get("message"))
     if reason == "DeadlineExceeded":
         return "timed_out", _reason("DeadlineExceeded", message), None
@@ -112,18 +118,21 @@ def _starts(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> int:
     for pod in pods:
         if not any(True for one in _containers(pod) if _begun(one)):
             continue
-        labels = _of(pod, "metadata", "labels")
-        role = _text(_of(labels, "training.kubeflow.org/replica-type"))
-        index = next((_text(_of(labels, one)) for one in _INDICES if _of(labels, one)), "")
         restarts = max(
             (_count(one.get("restartCount")) or 0 for one in _containers(pod)), default=0
         )
-        found[f"{role}/{index}"] = found.get(f"{role}/{index}", 0) + 1 + restarts
+        found[_index(pod)] = found.get(_index(pod), 0) + 1 + restarts
     status = _of(job, "status")
     several = (_count(_of(job, "spec", "completions")) or 1) > 1
     counted = sum(_count(_of(status, one)) or 0 for one in ("failed", "succeeded"))
     # Pods may be gone, but the object has counted those that ended.
     return max([*found.values(), 0 if several else counted])
+
+
+def _index(pod: Mapping[str, Any]) -> str:
+    """Which of the pods that do one thing together it is; one that replaces another has its."""
+    labels = _of(pod, "metadata", "labels")
+    return "/".join(_text(_of(labels, one)) for one in _INDICES)
 
 
 def _waited(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> float | None:
