@@ -40,7 +40,8 @@ SILENT = 600.0  # and after which a scheduler that does not answer ends the camp
 LATE = 15.0  # seconds in which the last lines of a node come through a shared file system
 ENDING = 120.0  # seconds in which jobs end that were cancelled
 _FILE = "run.json"  # of a job's folder: what it is the run of
-_LONGEST = 2**20  # bytes of that
+_CANCELLED = "cancelled"  # that it was told to end
+_LONGEST = 2**20  # bytes of what it is the run of
 
 Spec = Callable[[Task, Path], JobSpec]
 
@@ -105,9 +106,10 @@ class JobRunner:
             if job is None:
                 shutil.rmtree(folder, ignore_errors=True)  # it was never submitted
                 continue
-            task = again(folder.name, chosen)
+            task = None if self._is_cancelled(job, folder) else again(folder.name, chosen)
             if task is None:
-                self._backend.cancel(job)
+                if not self._backend.state(job, folder).has_ended:
+                    self._backend.cancel(job)
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
             self._running[task.uid] = _Job(task, folder, job)
@@ -140,6 +142,7 @@ class JobRunner:
                 try:
                     self._backend.cancel(job.name)
                     job.cancelled, job.next = True, 0.0
+                    (job.folder / _CANCELLED).touch()  # should nobody wait for its end
                     refused.pop(job.name, None)
                 except JobError as error:
                     refused[job.name] = error
@@ -178,6 +181,11 @@ class JobRunner:
         job = self._backend.find(folder.name)
         return job or next((one.job for one in read_attempts(folder) if one.job), None)
 
+    def _is_cancelled(self, job: str, folder: Path) -> bool:
+        """Whether somebody has ended a job on purpose: then it is no run."""
+        told = (folder / _CANCELLED).exists()
+        return told or self._backend.state(job, folder).phase == "cancelled"
+
     def _look_at_all(self) -> None:
         """Note which jobs have ended; what is raised is raised when nothing else is to be told."""
         for job in list(self._running.values()):
@@ -204,7 +212,8 @@ class JobRunner:
         if state is None:
             return None
         if not state.has_ended:
-            _check_starts(job, state)
+            if not job.cancelled:
+                _check_starts(job, state)
             if state.phase != "unknown":
                 job.known = now
             elif now - job.known > UNKNOWN:
@@ -213,7 +222,8 @@ class JobRunner:
                 return None
         attempts = read_attempts(job.folder)
         job.over = job.over or now
-        if state.phase == "done" and not through and now - job.over < LATE:
+        whole = bool(attempts) and attempts[-1].ended is not None
+        if state.phase == "done" and not whole and now - job.over < LATE:
             return None
         if attempts:
             self._hosts[job.task.uid] = attempts[-1].host

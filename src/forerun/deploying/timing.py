@@ -83,7 +83,7 @@ def starts_of(state: State, attempts: Sequence[Attempt]) -> int:
 
 def _how(state: State, last: Attempt, output: Path) -> str:
     """How it ended, with the last line of what it printed."""
-    before = "before the run, " if last.number and last.begun is None and last.code else ""
+    before = "before the run, " if last.begun is None and last.code else ""
     told = state.reason or state.phase.replace("_", " ")
     return before + told + last_line(output)
 
