@@ -136,28 +136,28 @@ class JobRunner:
     def cancel_all(self) -> None:
         """End all jobs, and wait for that; JobError where some cannot be ended."""
         limit = time.monotonic() + ENDING
-        refused: dict[str, JobError] = {}
+        why = ""
         while self._running and time.monotonic() < limit:
-            for job in [one for one in self._running.values() if not one.cancelled]:
+            for job in self._not_cancelled():
                 try:
                     self._backend.cancel(job.name)
-                    job.cancelled, job.next = True, 0.0
-                    (job.folder / _CANCELLED).touch()  # should nobody wait for its end
-                    refused.pop(job.name, None)
                 except JobError as error:
-                    refused[job.name] = error
+                    why = str(error)
+                    continue
+                job.cancelled, job.next = True, 0.0
+                with suppress(OSError):  # should nobody wait for its end
+                    (job.folder / _CANCELLED).touch()
             self._look_at_all()
-            if self._hurry.wait(TICK) and not refused:
-                return
-            if self._hurry.is_set():
+            if self._hurry.wait(TICK):
                 break
-        if refused:
+        if left := self._not_cancelled():
             self._running.clear()
-            jobs = ", ".join(refused)
-            expected = "an end of them: start again, which ends or goes on with them"
-            raise JobError(
-                f"jobs {jobs}", f"not cancelled ({next(iter(refused.values()))})", expected
-            )
+            jobs = ", ".join(job.name for job in left)
+            expected = "an end of them: start again, which goes on with them"
+            raise JobError(f"jobs {jobs}", f"not cancelled ({why})", expected)
+
+    def _not_cancelled(self) -> list[_Job]:
+        return [job for job in self._running.values() if not job.cancelled]
 
     def hurry(self) -> None:
         """Wait no longer for jobs that were told to end."""
