@@ -44,6 +44,6 @@ def _warn_of_jobs(path: Path) -> None:
     if not path.exists():
         return
     stored = {run.uid for run in Study.open(path).runs()}
-    if found := len(unseen_jobs(output_directory(path.resolve()), stored)):
+    if found := len(unseen_jobs(output_directory(path), stored)):
         are = f"{counted(found, 'job')} of an earlier start {'is' if found == 1 else 'are'}"
         warn(f"{path}: {are} not seen to: --on CLUSTER.yaml goes on with them")

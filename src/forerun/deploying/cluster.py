@@ -134,7 +134,7 @@ class Cluster:
             return self._spec(opened.space, program, task, folder, study)
 
         at_a_time = slots or self._slots(opened.space, opened.programs)
-        return JobRunner(spec, self.backend, at_a_time, output_directory(study.resolve()))
+        return JobRunner(spec, self.backend, at_a_time, output_directory(study.absolute()))
 
     def _slots(self, space: Space, programs: Programs) -> int:
         """As many jobs as the nodes have room for, if they are the smallest."""
