@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from forerun import __version__, quantities
-from forerun.deploying.record import Record, Result
+from forerun.deploying.record import Record, Result, Stored
 from forerun.errors import InputError
 from forerun.factors import Point
 from forerun.jobs.attempts import Attempt, run_seconds
@@ -61,7 +61,7 @@ def settled(record: Record, state: State, attempts: Sequence[Attempt]) -> Result
     memory = max(
         [0, state.memory_bytes or 0, *(size for one in attempts for size in one.peaks.values())]
     )
-    stored = "" if study is None else _store(record, study, status, time, attempts, memory)
+    stored: Stored = "" if study is None else _store(record, study, status, time, attempts, memory)
     starts = max(state.starts, len({one.number for one in attempts}))
     staged = next((one.staged for one in reversed(attempts) if one.staged is not None), None)
     inside = None
@@ -149,7 +149,7 @@ def _store(
     time: _Time,
     attempts: Sequence[Attempt],
     memory: int,
-) -> str:
+) -> Stored:
     """Put the run into the study; as what it is there."""
     begun = next((one.begun for one in attempts if one.begun is not None), None)
     if begun is None:
