@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from forerun.jobs.script import Scheduler, render
 from forerun.jobs.spec import JobSpec, Staging
 
 GOLDEN = Path(__file__).parents[1] / "jobs" / "golden"
-PATIENCE = 90.0  # seconds for a job to end
+PATIENCE = 240.0  # seconds for a job to end
 NODES = {"n": Nodes(4, cpus=64, memory=64_000, gpus=2, features=("mc", "ssd"))}
 PARTITIONS = {
     "debug": Partition(default=True),
@@ -117,7 +118,10 @@ def test_slurm_would_take_every_kind(
 
 
 def test_what_slurm_makes_of_all_directives(cluster: Cluster, tmp_path: Path) -> None:
+    tomorrow = datetime.now() + timedelta(days=1)
+    begin = tomorrow.strftime("%Y-%m-%dT%H:%M")
     spec = replace(FULL, folder=str(tmp_path), account=None, qos=None, after=None, array=None)
+    spec = replace(spec, begin=begin)
     (tmp_path / "job.sh").write_text(render(spec, "slurm"))
     job = submitted(cluster, tmp_path)
     shown = cluster.run("scontrol", "show", "job", "--oneliner", job)
@@ -127,13 +131,13 @@ def test_what_slurm_makes_of_all_directives(cluster: Cluster, tmp_path: Path) ->
     assert fields["Comment"] == f"forerun:{spec.uid}"
     assert fields["TimeLimit"] == "1-01:02:00"
     assert fields["Requeue"] == "1"
-    assert fields["NumCPUs"] == "64"  # exclusive
+    assert fields["ReqNodeList"] == "n1"
     assert fields["CPUs/Task"] == "4"
     assert fields["Features"] == "mc&ssd"
     assert fields["Partition"] == "normal"
     assert fields["StdOut"] == f"{tmp_path}/train.out"
     assert fields["StdErr"] == f"{tmp_path}/train.err"
-    assert fields["EligibleTime"] == "2027-01-31T18:00:00"
+    assert fields["EligibleTime"] == f"{begin}:00"
     assert fields["MailUser"] == "user@example.org"
     assert fields["MailType"] == "BEGIN,END,FAIL"
     assert "gpu:2" in fields["TresPerNode"]

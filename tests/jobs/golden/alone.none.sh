@@ -58,6 +58,7 @@ forerun_timers=()
 forerun_later() {
   (
     trap 'kill "$!" 2>/dev/null; exit 0' TERM
+    trap '' USR1
     sleep "$1" &
     wait "$!"
     kill "-$2" "$3" 2>/dev/null || :
