@@ -126,13 +126,6 @@ trap forerun_stop TERM INT
 cd -- "$forerun_folder"
 
 # Where the processes find each other: on the first node, at a port that follows from the job.
-forerun_address() {
-  if ! getent hosts "$1" >/dev/null && command -v scontrol >/dev/null; then
-    scontrol show node "$1" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p'
-  else
-    echo "$1"
-  fi
-}
 FORERUN_HOSTS=127.0.0.1
 export FORERUN_HOSTS
 forerun_digits=${forerun_job%%[!0-9]*}
