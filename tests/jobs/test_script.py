@@ -120,6 +120,12 @@ def test_torque_is_told_everything() -> None:
     ]
 
 
+def test_a_qsub_that_stands_before_slurm_spreads_slots_evenly() -> None:
+    lines = directives(replace(PLAIN, nodes=2, processes=2, cores=3), "pbs")
+    assert "#PBS -l nodes=2:ppn=6" in lines
+    assert lines[-1] == "#SBATCH --ntasks-per-node=6"
+
+
 def test_nobody_is_told_where_there_is_no_scheduler() -> None:
     assert directives(PLAIN, "none") == []
 

@@ -206,6 +206,10 @@ def test_a_job_that_is_warned_saves_and_starts_again(cluster: Cluster, tmp_path:
     written(tmp_path, "slurm", sys.executable, "saves.py", processes=2, requeues=1)
     job = submitted(cluster, tmp_path)
     for start in (0, 1):
+        if start:  # Slurm would let two minutes pass
+            shown = ("squeue", "--noheader", f"--jobs={job}", "--format=%T")
+            wait_for("requeue", lambda: cluster.run(*shown).strip() == "PENDING", tmp_path)
+            cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
         wait_for("start", lambda n=start: output(tmp_path).count(f"ready {n}") == 2, tmp_path)  # type: ignore[misc]
         cluster.run("scancel", "--batch", "--signal=USR1", job)
     attempts = ended(cluster, job, tmp_path)

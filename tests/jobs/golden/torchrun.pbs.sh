@@ -11,6 +11,7 @@
 #PBS -r y
 #PBS -l nodes=2:ppn=6
 #PBS -v FORERUN_UID=0123456789abcdef0123456789abcdef
+#SBATCH --ntasks-per-node=6
 
 set -euo pipefail
 
