@@ -205,13 +205,14 @@ def test_a_job_that_is_warned_saves_and_starts_again(cluster: Cluster, tmp_path:
     (tmp_path / "saves.py").write_text(SAVES)
     written(tmp_path, "slurm", sys.executable, "saves.py", processes=2, requeues=1)
     job = submitted(cluster, tmp_path)
-    for start in (0, 1):
-        if start:  # Slurm would let two minutes pass
-            shown = ("squeue", "--noheader", f"--jobs={job}", "--format=%T")
-            wait_for("requeue", lambda: cluster.run(*shown).strip() == "PENDING", tmp_path)
-            cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
-        wait_for("start", lambda n=start: output(tmp_path).count(f"ready {n}") == 2, tmp_path)  # type: ignore[misc]
-        cluster.run("scancel", "--batch", "--signal=USR1", job)
+    shown = ("squeue", "--noheader", f"--jobs={job}", "--format=%T")
+    warning = ("scancel", "--batch", "--signal=USR1", job)
+    wait_for("start", lambda: output(tmp_path).count("ready 0") == 2, tmp_path)
+    cluster.run(*warning)
+    wait_for("requeue", lambda: cluster.run(*shown).strip() == "PENDING", tmp_path)
+    cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")  # not in two minutes
+    wait_for("second start", lambda: output(tmp_path).count("ready 1") == 2, tmp_path)
+    cluster.run(*warning)
     attempts = ended(cluster, job, tmp_path)
     assert [one.requeued is not None for one in attempts] == [True, False]
     assert all(one.warned is not None and one.ended is not None for one in attempts)
