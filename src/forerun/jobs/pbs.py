@@ -103,7 +103,7 @@ class Pbs:
 
     def limits(self) -> Sequence[Limit]:
         """What the queues let a job have."""
-        found = {}
+        found: dict[str, Limit] = {}
         for words in (["qstat", "-Q", "-f"], ["qstat", "-q"]):
             answer = ask(words, seconds=self.seconds)
             if answer.code is None or not answer.output.strip():
