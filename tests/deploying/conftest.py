@@ -60,9 +60,9 @@ MACHINE: dict[str, Any] = {
 }
 TRAIN = """
 import sys, time
-epochs, seconds = int(sys.argv[1]), float(sys.argv[2])
+epochs, pause = int(sys.argv[1]), float(sys.argv[2])
 for epoch in range(1, epochs + 1):
-    time.sleep(seconds)
+    time.sleep(pause)
     print(f"epoch {epoch}/{epochs}", flush=True)
 sys.exit(int(sys.argv[3]) if len(sys.argv) > 3 else 0)
 """
@@ -109,7 +109,7 @@ def plan_of(
     return Plan(
         Request.model_validate(given),
         Infrastructure.model_validate(cluster or CLUSTER),
-        (Considered(candidate, expected, reason="by hand"),),
+        (Considered(candidate, expected, 1.0, "by hand"),),
         {},
         space=space,
     )
@@ -135,31 +135,31 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    space = Space([Factor.parse("epochs=1,2,3"), Factor.parse("seconds=0.1,0.2")])
-    made = Study.create(tmp_path / "toy.db", space, {"": "train.py {epochs} {seconds}"})
+    space = Space([Factor.parse("epochs=1,2,3"), Factor.parse("pause=0.1,0.2")])
+    made = Study.create(tmp_path / "toy.db", space, {"": "train.py {epochs} {pause}"})
     for point in space.grid():
-        made.add(Run(point, {"seconds": 0.1 + float(point["epochs"]) * float(point["seconds"])}))
+        made.add(Run(point, {"seconds": 0.1 + float(point["epochs"]) * float(point["pause"])}))
     return made
 
 
 @pytest.fixture
 def local_plan(program: Path, study: Study) -> MakePlan:
-    """A plan of real processes of this machine: `epochs` of `seconds` each."""
+    """A plan of real processes of this machine: `epochs`, each with a pause of some seconds."""
 
-    def make(epochs: int = 2, seconds: float = 0.1, code: int = 0, **changes: Any) -> Plan:
-        took = 0.1 + epochs * seconds
+    def make(epochs: int = 2, pause: float = 0.1, code: int = 0, **changes: Any) -> Plan:
+        took = 0.1 + epochs * pause
         given: dict[str, Any] = {
             "cluster": MACHINE,
             "partition": "local",
-            "factors": ["epochs=1,2,3", "seconds=0.1,0.2"],
+            "factors": ["epochs=1,2,3", "pause=0.1,0.2"],
             "expected": estimate(took, low=took / 3, high=3 * took),
             "application": {
-                "command": f"{sys.executable} train.py {{epochs}} {{seconds}} {code}",
+                "command": f"{sys.executable} train.py {{epochs}} {{pause}} {code}",
                 "directory": str(program),
             },
             "study": str(study.path),
             **changes,
         }
-        return plan_of({"epochs": epochs, "seconds": seconds}, **given)
+        return plan_of({"epochs": epochs, "pause": pause}, **given)
 
     return make

@@ -38,7 +38,7 @@ def test_a_plan_becomes_a_job_and_a_run(local_plan: MakePlan, study: Study, tmp_
     assert "epoch 2/2" in made.output.read_text()
     run = study.runs()[-1]
     assert run.seconds == pytest.approx(result.run_seconds)
-    assert run.point == {"epochs": 2, "seconds": 0.1}
+    assert run.point == {"epochs": 2, "pause": 0.1}
     assert run.host == socket.gethostname()
     assert study.digest() != before  # the next fit uses it
     assert made.settle() == result

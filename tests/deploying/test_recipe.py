@@ -113,8 +113,8 @@ def test_the_same_image_is_the_same_bytes_whatever_the_order(project: Path) -> N
     spec = chosen(project, "pip", "cpu", "pytorch")
     turned = replace(
         spec,
-        packages=dict(reversed(spec.packages.items())),
-        environment=dict(reversed(spec.environment.items())),
+        packages=dict(reversed(list(spec.packages.items()))),
+        environment=dict(reversed(list(spec.environment.items()))),
     )
     for form in FORMATS:
         assert render(spec, form) == render(turned, form) == render(spec, form)

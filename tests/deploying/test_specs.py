@@ -211,14 +211,14 @@ def test_a_shell_in_what_goes_before_is_refused(make_plan: MakePlan) -> None:
 
 
 def test_names_that_no_scheduler_takes_are_made_plain() -> None:
-    def named(name: str, **job: Any) -> str:
-        given = {"name": name, "application": {"command": "a"}, "job": job}
+    def named(request: str, job: str = "job") -> str:
+        given = {"name": request, "application": {"command": "a"}, "job": {"name": job}}
         return name_of(Request.model_validate(given))
 
     assert named("LeNet, 5×5") == "LeNet-5-5"
     assert named("-++") == "job"
     assert named("x" * 99) == "x" * 64
-    assert named("a", name="mine") == "mine"
+    assert named("a", "mine") == "mine"
 
 
 MPI = {

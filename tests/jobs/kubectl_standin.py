@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 CLUSTER = Path(os.environ["FORERUN_TEST_CLUSTER"])
 KINDS = {"Job": "jobs.batch", "PyTorchJob": "pytorchjobs.kubeflow.org", "Service": "services"}
 VERSIONS = {"Job": "batch/v1", "PyTorchJob": "kubeflow.org/v1", "Service": "v1"}
@@ -144,6 +142,8 @@ def auth(words: list[str]) -> None:
 
 
 def create(words: list[str]) -> None:
+    import yaml  # here, for most calls need none of it
+
     errors = []
     documents = list(
         yaml.safe_load_all(Path(parser("filename").parse_args(words).filename).read_text())

@@ -20,7 +20,7 @@ def test_one_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> Non
     found = ask(["sh", "-c", f"sleep 60 & echo $! > {file}; echo begun; wait"], seconds=0.5)
     assert time.monotonic() - began < 10
     assert (found.code, found.output) == (None, "begun\n")
-    assert found.complaint == "no answer in time"
+    assert found.complaint == "no answer in time: begun"
     child = Path("/proc", file.read_text().strip(), "stat")
     limit = time.monotonic() + 5
     while child.exists() and ") Z " not in child.read_text() and time.monotonic() < limit:

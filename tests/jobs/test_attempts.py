@@ -123,7 +123,7 @@ def test_the_first_of_a_key_counts(tmp_path: Path) -> None:
     assert (attempt.code, attempt.peaks, attempt.begun) == (1, {0: 5}, 7.0)
 
 
-@pytest.mark.parametrize("key", ["job", "nodes", "host", "started", "code", "peak", "", "x"])
+@pytest.mark.parametrize("key", ["job", "nodes", "host"])
 def test_hostile_values_are_names_or_nothing(tmp_path: Path, key: str) -> None:
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-[]:")
     for text in STRINGS:

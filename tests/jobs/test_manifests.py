@@ -84,7 +84,7 @@ def documents(text: str) -> list[Any]:
 
 def check_real(document: Any) -> None:
     """Against the schemas of the oldest and the newest Kubernetes that forerun is meant for."""
-    for version in ("1.27.0", kubernetes_validate.latest_version()):
+    for version in ("1.29.0", kubernetes_validate.latest_version()):
         kubernetes_validate.validate(document, version, strict=True)
 
 
@@ -295,6 +295,8 @@ def test_variables_in_words_are_those_of_the_job() -> None:
         ({"features": ("a=1", "a=2")}, "one value for a"),
         ({"qos": "High_1"}, "the name of a priority class on Kubernetes"),
         ({"directory": "/a/../b"}, "an absolute path without .. and : on Kubernetes"),
+        ({"output": "/etc/motd"}, "a file in the job's folder on Kubernetes"),
+        ({"errors": "../job.err"}, "a file in the job's folder on Kubernetes"),
         ({"environment": {"FORERUN_FOLDER": "/"}}, "a name that forerun does not set itself"),
     ],
 )

@@ -116,7 +116,7 @@ def test_before_slurm_the_folder_says_how_it_ended() -> None:
     assert wrapped(minutes=2).phase == "timed_out"
     assert wrapped(minutes=2, told=State("failed", "", (), 1, 143)).phase == "timed_out"
     assert wrapped(minutes=1).phase == "cancelled"
-    assert wrapped(minutes=1, told=State("failed", "", (), 1, 143)).phase == "cancelled"
+    assert wrapped(minutes=1, told=State("failed", "", (), 1, 137)).phase == "cancelled"
     assert wrapped("U", minutes=1).phase == "failed"
     assert wrapped("U", minutes=9).phase == "running"
 

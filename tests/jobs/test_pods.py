@@ -274,6 +274,8 @@ def test_there_are_enough_hostile_strings() -> None:
 def test_a_hostile_string_is_refused_or_stays_one_string(
     field: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if target == "nodes" and field not in ("name", "words", "environment", "made_by"):
+        return  # as for one node
     (tmp_path / "pod.sh").write_text("exit\n")  # the real one is read 30 000 times otherwise
     monkeypatch.setattr(pods, "SCRIPT", tmp_path / "pod.sh")
     write, change = TARGETS[target], FIELDS[field]
@@ -551,4 +553,6 @@ def test_kubernetes_leaves_the_script_as_it_is() -> None:
     assert "$$" not in text
     assert Pod(replace(PLAIN, environment={"now": "touch canary"})).command[2] == text
     if shutil.which("shellcheck"):
-        subprocess.run(["shellcheck", "--shell=sh", str(pods.SCRIPT)], check=True)
+        # What `first` calls is not seen to be called.
+        flags = ["--shell=sh", "--exclude=SC2317,SC2329"]
+        subprocess.run(["shellcheck", *flags, str(pods.SCRIPT)], check=True)

@@ -20,13 +20,13 @@ def echoed(shell: str) -> list[str]:
     return done.stdout.split("\0")[:-1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=8))
 def test_words_come_out_as_they_went_in(texts: list[str]) -> None:
     assert echoed(words(texts, expand=False)) == texts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=5))
 def test_a_variable_among_any_text_is_all_that_is_expanded(texts: list[str]) -> None:
     text = "${A}".join(part.replace("${", "$ {") for part in texts)

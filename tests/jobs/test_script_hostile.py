@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ FIELDS: dict[str, Callable[[str], JobSpec]] = {
     "environment, image": lambda text: replace(PLAIN, environment={"X": text}, container=IMAGE),
     "queue": lambda text: replace(PLAIN, queue=text),
     "features": lambda text: replace(PLAIN, features=("x", text)),
-    "hosts": lambda text: replace(PLAIN, nodes=2, hosts=("x", text)),
+    "hosts": lambda text: replace(PLAIN, hosts=(text,)),
     "account": lambda text: replace(PLAIN, account=text),
     "qos": lambda text: replace(PLAIN, qos=text),
     "array": lambda text: replace(PLAIN, array=text),
@@ -97,6 +98,9 @@ def script(field: str, text: str, scheduler: Scheduler, expand: bool = False) ->
     return None
 
 
+harmless = cache(script)
+
+
 def test_no_field_that_takes_strings_is_forgotten() -> None:
     held = {field.partition(",")[0] for field in FIELDS}
     numbers = {"nodes", "processes", "cores", "accelerators", "memory", "memory_per_core"}
@@ -113,7 +117,7 @@ def test_a_string_stays_one_word_where_it_stands(field: str, scheduler: Schedule
     for text in STRINGS:
         absolute = field in ("output", "errors") and text.startswith("/")
         mark = f"/{MARK}" if absolute else MARKS.get(field, MARK)
-        expected, found = (script(field, one, scheduler) for one in (mark, text))
+        expected, found = harmless(field, mark, scheduler), script(field, text, scheduler)
         if found is None:
             continue
         taken += 1

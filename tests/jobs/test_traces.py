@@ -23,6 +23,8 @@ def test_nothing_was_left(tmp_path: Path) -> None:
     [
         ("job 4\nnodes n1\nstarted 1\ncode 0\nended 9\n", "done"),
         ("job 4\nnodes n1\nstarted 1\ncode 3\nended 9\n", "failed"),
+        ("job 4\nnodes n1\nstarted 1\nbegun 2\ndone 8\ncode 0\nended 9\n", "done"),
+        ("job 4\nnodes n1\nstarted 1\nbegun 2\ncode 0\nended 9\n", "unknown"),
         ("job 4\nnodes n1\nstarted 1\n", "unknown"),
         ("job 4\nnodes n1\nstarted 1\ncode 0\nexpired 8\nended 9\n", "timed_out"),
         ("job 4\nnodes n1\nstarted 1\ncode 3\nrequeued 8\nended 9\n", "unknown"),

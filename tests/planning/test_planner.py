@@ -278,3 +278,16 @@ def test_of_levers_that_do_nothing_the_plain_values_are_taken(tmp_path: Path) ->
         "allocator": "glibc",
         "precision": "float32",
     }
+
+
+def test_a_memory_that_one_run_alone_has_is_not_modelled(tmp_path: Path) -> None:
+    space = Space([Factor.parse("workers=1,2,4")])
+    with Study.create(tmp_path / "s.db", space) as made:
+        for wobble in (0.99, 1.0, 1.01):
+            for point in space.grid():
+                made.add(Run(point, {"seconds": wobble * (1 + 8 / float(point["workers"]))}))
+        made.add(Run(Point({"workers": 4}), {"seconds": 3.0, "memory_bytes": 1e9}))
+        found = planned(made, fixed={})
+    assert found.chosen.candidate.point["workers"] == 4
+    assert found.chosen.estimate is not None
+    assert found.chosen.estimate.memory is None

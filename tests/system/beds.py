@@ -20,8 +20,8 @@ from forerun.jobs.slurm import Slurm
 
 SETTINGS = {
     "SlurmdTimeout": "10",  # seconds until a node that is silent is down
-    # So many seconds a job waits that is put back into the queue.
-    "AuthInfo": "socket={folder}/munge.socket,cred_expire=3",
+    # So many seconds a job waits that is put back into the queue; fewer are not heeded.
+    "AuthInfo": "socket={folder}/munge.socket,cred_expire=5",
     "JobAcctGatherParams": "OverMemoryKill",
     "JobAcctGatherFrequency": "task=1",
     "KillWait": "2",
@@ -41,8 +41,13 @@ trap 'code=$?; note "code $code"; note "ended $(date +%s)"' EXIT
 note "job ${{SLURM_JOB_ID:-0}}"
 note "started $(date +%s)"
 note "begun $(date +%s)"
+(
+set -e
 {lines}
+)
+code=$?
 note "done $(date +%s)"
+exit "$code"
 """
 LONG = 120.0  # seconds in which anything here has ended
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from forerun.jobs.script import Scheduler, render
 from forerun.jobs.spec import JobSpec, Staging
 
 GOLDEN = Path(__file__).parents[1] / "jobs" / "golden"
-PATIENCE = 90.0  # seconds for a job to end
+PATIENCE = 240.0  # seconds for a job to end
 NODES = {"n": Nodes(4, cpus=64, memory=64_000, gpus=2, features=("mc", "ssd"))}
 PARTITIONS = {
     "debug": Partition(default=True),
@@ -117,7 +118,10 @@ def test_slurm_would_take_every_kind(
 
 
 def test_what_slurm_makes_of_all_directives(cluster: Cluster, tmp_path: Path) -> None:
+    tomorrow = datetime.now() + timedelta(days=1)
+    begin = tomorrow.strftime("%Y-%m-%dT%H:%M")
     spec = replace(FULL, folder=str(tmp_path), account=None, qos=None, after=None, array=None)
+    spec = replace(spec, begin=begin)
     (tmp_path / "job.sh").write_text(render(spec, "slurm"))
     job = submitted(cluster, tmp_path)
     shown = cluster.run("scontrol", "show", "job", "--oneliner", job)
@@ -127,13 +131,13 @@ def test_what_slurm_makes_of_all_directives(cluster: Cluster, tmp_path: Path) ->
     assert fields["Comment"] == f"forerun:{spec.uid}"
     assert fields["TimeLimit"] == "1-01:02:00"
     assert fields["Requeue"] == "1"
-    assert fields["NumCPUs"] == "64"  # exclusive
+    assert fields["ReqNodeList"] == "n1"
     assert fields["CPUs/Task"] == "4"
     assert fields["Features"] == "mc&ssd"
     assert fields["Partition"] == "normal"
     assert fields["StdOut"] == f"{tmp_path}/train.out"
     assert fields["StdErr"] == f"{tmp_path}/train.err"
-    assert fields["EligibleTime"] == "2027-01-31T18:00:00"
+    assert fields["EligibleTime"] == f"{begin}:00"
     assert fields["MailUser"] == "user@example.org"
     assert fields["MailType"] == "BEGIN,END,FAIL"
     assert "gpu:2" in fields["TresPerNode"]
@@ -201,9 +205,14 @@ def test_a_job_that_is_warned_saves_and_starts_again(cluster: Cluster, tmp_path:
     (tmp_path / "saves.py").write_text(SAVES)
     written(tmp_path, "slurm", sys.executable, "saves.py", processes=2, requeues=1)
     job = submitted(cluster, tmp_path)
-    for start in (0, 1):
-        wait_for("start", lambda n=start: output(tmp_path).count(f"ready {n}") == 2, tmp_path)  # type: ignore[misc]
-        cluster.run("scancel", "--batch", "--signal=USR1", job)
+    shown = ("squeue", "--noheader", f"--jobs={job}", "--format=%T")
+    warning = ("scancel", "--batch", "--signal=USR1", job)
+    wait_for("start", lambda: output(tmp_path).count("ready 0") == 2, tmp_path)
+    cluster.run(*warning)
+    wait_for("requeue", lambda: cluster.run(*shown).strip() == "PENDING", tmp_path)
+    cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")  # not in two minutes
+    wait_for("second start", lambda: output(tmp_path).count("ready 1") == 2, tmp_path)
+    cluster.run(*warning)
     attempts = ended(cluster, job, tmp_path)
     assert [one.requeued is not None for one in attempts] == [True, False]
     assert all(one.warned is not None and one.ended is not None for one in attempts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -113,15 +112,16 @@ def test_answers_that_are_lost_make_no_second_job(
 
     with ThreadPoolExecutor(4) as pool:
         jobs = list(pool.map(submitted, submissions))
-    listed = cluster.run("squeue", "--noheader", "--states=all", "--format=%F %j %k").splitlines()
-    ours = [line for line in listed if any(f" {s.name}" in line for s in submissions)]
-    key = (lambda line: line.split()[2]) if kind == "slurm" else (lambda line: line.split()[1])
+    shown = {"slurm": "%k", "pbs": "%j"}[kind]  # the comment, or the name, which has the uid
+    listed = cluster.run(
+        "squeue", "--noheader", "--states=all", f"--format=%F {shown}"
+    ).splitlines()
     wanted = {
-        f"forerun:{one.uid}" if kind == "slurm" else f"{one.name}-{one.uid[:12]}": 1
-        for one in submissions
+        f"forerun:{one.uid}" if kind == "slurm" else f"{one.name}-{one.uid[:12]}": job
+        for one, job in zip(submissions, jobs, strict=True)
     }
-    assert Counter(key(line) for line in ours if key(line) in wanted) == wanted
-    assert {line.split()[0] for line in ours if key(line) in wanted} == set(jobs)
+    found = [(key, job) for job, key in (line.split() for line in listed) if key in wanted]
+    assert sorted(found) == sorted(wanted.items())  # none twice, none missing
     assert len(set(jobs)) == count
 
 

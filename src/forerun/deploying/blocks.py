@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from forerun.deploying.image import Machine
 from forerun.errors import InputError
@@ -43,7 +43,7 @@ class Blocks:
         kind = kind or getattr(self._hpccm.building_blocks, name, None)
         if not inspect.isclass(kind):
             raise InputError("hpccm", name, "the name of a building block or a primitive")
-        known = accepted(kind)
+        known = accepted(cast(Any, kind))  # mypy holds that a class cannot be hashed
         for argument in arguments:
             if argument not in known:
                 expected = f"one of {', '.join(sorted(known))}"
@@ -113,7 +113,7 @@ def _imported() -> ModuleType:
         warnings.simplefilter("ignore")
         import hpccm
 
-    return hpccm
+    return cast(ModuleType, hpccm)
 
 
 def _strings(value: object) -> Iterator[str]:

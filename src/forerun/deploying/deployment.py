@@ -160,7 +160,8 @@ class Deployment:
             return Progress(found)
         elapsed = max(0.0, (attempts[-1].done or time.time()) - begun)
         predicted = self.record.predicted
-        return Progress(found, elapsed, predicted and by_prediction(predicted, elapsed))
+        left = None if predicted is None else by_prediction(predicted, elapsed)
+        return Progress(found, elapsed, left)
 
     def wait(
         self,

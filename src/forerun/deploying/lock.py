@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -197,14 +196,13 @@ def sbom(spec: ImageSpec, lock: Lock) -> str:
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _component(one: Package) -> Mapping[str, Any]:
+def _component(one: Package) -> dict[str, Any]:
     purl = f"pkg:pypi/{one.name}@{one.version.replace('+', '%2B')}"
+    licences: list[dict[str, Any]] = []
     if one.spdx:
-        licences = {"licenses": [{"expression": one.spdx}]}
+        licences = [{"expression": one.spdx}]
     elif one.licence:
-        licences = {"licenses": [{"license": {"name": one.licence}}]}
-    else:
-        licences = {}
+        licences = [{"license": {"name": one.licence}}]
     return {
         "type": "library",
         "bom-ref": purl,
@@ -212,5 +210,5 @@ def _component(one: Package) -> Mapping[str, Any]:
         "version": one.version,
         "purl": purl,
         "hashes": [{"alg": "SHA-256", "content": one.sha256}],
-        **licences,
+        **({"licenses": licences} if licences else {}),
     }

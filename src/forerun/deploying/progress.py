@@ -44,12 +44,14 @@ def by_prediction(predicted: Predicted, elapsed: float) -> Left:
     spread = math.log(max(predicted.run_high, likely) / max(predicted.run_low, 1e-9 * likely))
     normal = NormalDist(math.log(likely), max(spread / (2 * _Z), 1e-6))
     gone = normal.cdf(math.log(elapsed)) if elapsed > 0 else 0.0
-    sides = []
-    for quantile in (0.5, (1 - COVERAGE) / 2, (1 + COVERAGE) / 2):
-        place = min(gone + (1 - gone) * quantile, 1 - 1e-12)
-        sides.append(max(0.0, math.exp(normal.inv_cdf(max(place, 1e-12))) - elapsed))
-    whole = elapsed + sides[0]
-    return Left(*sides, share=min(elapsed / whole, 1.0) if whole else 0.0, source="prediction")
+
+    def left(quantile: float) -> float:
+        place = min(max(gone + (1 - gone) * quantile, 1e-12), 1 - 1e-12)
+        return max(0.0, math.exp(normal.inv_cdf(place)) - elapsed)
+
+    seconds, low, high = map(left, (0.5, (1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
+    whole = elapsed + seconds
+    return Left(seconds, low, high, elapsed / whole if whole else 0.0, "prediction")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ FILE = "deployment.json"
 FORMAT = 1
 _LONGEST = 2**22  # bytes
 
+Stored = Literal["time", "apart", "status", ""]  # as what the study has a run; not at all: empty
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
@@ -54,7 +55,7 @@ class Result(Table):
     starts: Annotated[int, Field(ge=0)] = 0
     nodes: Texts = ()
     inside: bool | None = None  # the interval; None where nothing was predicted, or nothing timed
-    stored: Literal["time", "apart", "status", ""] = ""  # as what the study has it
+    stored: Stored = ""
     told: Texts = ()  # lines for a person: the surprise, and what explains it
 
 

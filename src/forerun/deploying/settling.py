@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from forerun import __version__, quantities
-from forerun.deploying.record import Record, Result
+from forerun.deploying.record import Record, Result, Stored
 from forerun.deploying.timing import STATUS, marked, peak_bytes, starts_of
 from forerun.errors import InputError
 from forerun.factors import Point
@@ -50,7 +50,7 @@ def settled(record: Record, state: State, attempts: Sequence[Attempt]) -> Result
     hosts = {run.host for run in study.runs("ok")} - {""} if study is not None else set()
     time = _time(record, state, attempts, study, hosts)
     memory = peak_bytes(state, attempts)
-    stored = "" if study is None else _store(record, study, status, time, attempts, memory)
+    stored: Stored = "" if study is None else _store(record, study, status, time, attempts, memory)
     starts = starts_of(state, attempts)
     staged = next((one.staged for one in reversed(attempts) if one.staged is not None), None)
     inside = None
@@ -126,7 +126,7 @@ def _store(
     time: _Time,
     attempts: Sequence[Attempt],
     memory: int,
-) -> str:
+) -> Stored:
     """Put the run into the study; as what it is there."""
     begun = next((one.begun for one in attempts if one.begun is not None), None)
     if begun is None:

@@ -38,11 +38,11 @@ class Answer:
     @property
     def complaint(self) -> str:
         """Its last words, without the name of who said them."""
-        if self.code is None:
-            return "no answer in time"
         lines = [line.strip(" \t'") for line in self.said.splitlines()]
         last = next((line for line in reversed(lines) if line and not _HINT.match(line)), "")
         said = re.sub(r"^(\w+: )?((error|fatal): )?", "", last)
+        if self.code is None:
+            return f"no answer in time: {said}" if said else "no answer in time"
         return said or f"exit code {self.code}, and not a word"
 
 

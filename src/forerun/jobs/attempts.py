@@ -90,10 +90,14 @@ def _read(path: Path) -> str | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        return file.read(MOST_BYTES).decode(errors="replace")
+        return os.read(descriptor, MOST_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _values(text: str) -> dict[str, Any]:

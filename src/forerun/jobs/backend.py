@@ -77,7 +77,9 @@ class Backend(Protocol):
     JobError is one line: what was asked, what the scheduler answered, what to do next.
     """
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called in the table below."""
 
     def check(self) -> None:
         """InputError where this machine cannot reach the scheduler: what is missing."""

@@ -59,7 +59,11 @@ def directives(spec: JobSpec, scheduler: str) -> list[str]:
     if scheduler == "slurm":
         return [f"#SBATCH --{option}" for option in _slurm(spec)]
     if scheduler == "pbs":
-        return [f"#PBS -{option}" for option in _pbs(spec)]
+        # Where `qsub` stands before Slurm, `ppn` is but a sum over all nodes; Torque reads no more
+        # than a comment here.
+        slots = spec.processes * (spec.cores or 1)
+        even = [f"#SBATCH --ntasks-per-node={slots}"] if spec.nodes > 1 else []
+        return [*(f"#PBS -{option}" for option in _pbs(spec)), *even]
     return []
 
 

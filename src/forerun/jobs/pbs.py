@@ -12,16 +12,16 @@ import re
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forerun.errors import InputError, JobError
 from forerun.jobs.asking import PATIENCE, Answer, ask, check_programs
 from forerun.jobs.backend import Limit, State, Submission
 from forerun.jobs.once import LOOKS, Desk, submit_once
-from forerun.jobs.pbs_answers import described, number, queue_limits, state_of
+from forerun.jobs.pbs_answers import OUTSIDE, described, number, queue_limits, state_of, was_refused
 from forerun.jobs.refusals import advice
-from forerun.jobs.traces import told_by_folder, with_output
+from forerun.jobs.traces import said_out_of_memory, told_by_folder, with_output
 
 _PROGRAMS = ("qsub", "qstat", "qdel")
 _JOB = re.compile(r"\d{1,10}(\[\d{0,7}\])?(\.[A-Za-z0-9.-]{1,64})?", re.ASCII)
@@ -58,12 +58,12 @@ class Pbs:
         output unless they are given here.
         """
         script = submission.script
-        named = ["-N", _name(submission)] if shutil.which("sbatch") else []
+        named = ["-N", _name(submission)] if _before_slurm() else []
         return ask(["qsub", *named, *_outputs(script), script.name], script.parent, self.seconds)
 
     def find(self, uid: str) -> str | None:
         """The job with this uid, as long as PBS knows it."""
-        for words in (["qstat", "-f"], ["qstat", "-x", "-f"]):
+        for words in _questions():
             answer = ask(words, seconds=self.seconds)
             # With no job at all some end with an error; without a server all say something.
             if answer.code is None or re.search(r"connect|contact|Problem loading", answer.said):
@@ -71,21 +71,22 @@ class Pbs:
             for job, fields in described(answer.output).items():
                 variables = fields.get("Variable_List", "").split(",")
                 named = fields.get("Job_Name", "").endswith(f"-{uid[:12]}")
-                if named or f"FORERUN_UID={uid}" in variables:
+                if (named or f"FORERUN_UID={uid}" in variables) and not was_refused(fields):
                     return job
         return None
 
     def state(self, job: str, folder: Path | None = None) -> State:
         """What has become of a job; its folder tells what PBS does not say."""
         _check(job)
-        for words in (["qstat", "-f", job], ["qstat", "-x", "-f", job]):
+        for words in _questions(job):
             answer = ask(words, seconds=self.seconds)
             if answer.code is None or re.search(r"connect|contact|Problem loading", answer.said):
                 raise _failed(words, answer)
             for one, fields in described(answer.output).items():
                 if number(one) == number(job):
                     found = state_of(fields, told_by_folder(folder), time.time())
-                    return with_output(found, folder)
+                    hungry = found.reason == OUTSIDE and said_out_of_memory(folder)
+                    return with_output(replace(found, phase="failed") if hungry else found, folder)
         return told_by_folder(folder)
 
     def cancel(self, job: str) -> None:
@@ -102,7 +103,7 @@ class Pbs:
 
     def limits(self) -> Sequence[Limit]:
         """What the queues let a job have."""
-        found = {}
+        found: dict[str, Limit] = {}
         for words in (["qstat", "-Q", "-f"], ["qstat", "-q"]):
             answer = ask(words, seconds=self.seconds)
             if answer.code is None or not answer.output.strip():
@@ -112,6 +113,17 @@ class Pbs:
                 if found[limit.queue].walltime is None and found[limit.queue].nodes is None:
                     found[limit.queue] = limit
         return list(found.values())
+
+
+def _before_slurm() -> bool:
+    """Whether the programs are those that stand before Slurm."""
+    return shutil.which("sbatch") is not None
+
+
+def _questions(*jobs: str) -> list[list[str]]:
+    """How to ask for jobs: those that PBS has, and then those that have ended for OpenPBS."""
+    asked = [["qstat", "-f", *jobs], ["qstat", "-x", "-f", *jobs]]
+    return asked[:1] if _before_slurm() else asked
 
 
 def _name(submission: Submission) -> str:

@@ -21,12 +21,14 @@ _WAITING = {
 _RUNNING = frozenset("RESB")
 _ENDED = frozenset("CFX")
 _SIGNALLED = 256  # added by PBS to the signal that ended a job
-_TERMINATED = 143  # the exit code of a script that was asked to end
+OUTSIDE = "ended from outside"
+_FROM_OUTSIDE = (137, 143)  # exit codes of a script that was asked to end, or whose program was
 # Of Torque: what its daemons ended a job for.
 _TORQUE: Mapping[int, tuple[Phase, str]] = {
     -10: ("out_of_memory", "used more memory than it asked for"),
     -11: ("timed_out", "its wall time was over"),
 }
+_SETTLE = 4.0  # seconds after the end of a job in which its last words may still come
 _WRAPPED = "wrapped"  # a field of our own: of the programs that stand before Slurm
 
 
@@ -49,6 +51,12 @@ def described(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
+def was_refused(fields: Mapping[str, str]) -> bool:
+    """Whether a job was never taken: Slurm lists it as one that ended when it came."""
+    never = _WRAPPED in fields and "exec_host" not in fields and fields.get("job_state") == "C"
+    return never and fields.get("qtime") == fields.get("ctime")
+
+
 def number(job: str) -> str:
     """What tells a job from others of its server."""
     return job.partition(".")[0]
@@ -62,9 +70,10 @@ def state_of(fields: Mapping[str, str], told: State, now: float) -> State:
     known = State("unknown", nodes=nodes or told.nodes, starts=starts, waited=_waited(fields))
     begun, ended = (_time(fields.get(name, "")) for name in ("mtime", "ctime"))
     wrapped = _WRAPPED in fields
-    # Before Slurm U is all that has no letter: a state on the way, or an end that is not plain.
-    if letter == "U" and not (wrapped and ended is not None and ended <= now and told.starts):
-        letter = "R"
+    # Before Slurm U is an end that has no letter, and C comes before what the script last writes.
+    over_for = now - ended if wrapped and ended is not None else 0.0
+    if (letter == "U" or (wrapped and letter == "C" and told.starts)) and not told.has_ended:
+        letter = letter if over_for >= _SETTLE else "R"
     if letter in _RUNNING:
         return replace(known, phase="running", starts=max(1, starts))
     if letter == "Q" or letter in _WAITING:
@@ -83,11 +92,10 @@ def state_of(fields: Mapping[str, str], told: State, now: float) -> State:
         return _ended(known, int(status), over)
     if over and told.phase != "done":
         return replace(known, phase="timed_out", reason="its wall time was over")
-    if told.has_ended and told.exit_code != _TERMINATED:
+    if told.has_ended and told.exit_code not in _FROM_OUTSIDE:
         return replace(told, nodes=known.nodes, waited=known.waited)
-    if letter == "U":
-        return replace(known, phase="failed", reason="ended from outside")
-    return replace(known, phase="cancelled", reason="ended from outside before it was through")
+    phase: Phase = "failed" if letter == "U" else "cancelled"
+    return replace(known, phase=phase, reason=OUTSIDE, exit_code=told.exit_code)
 
 
 def _ended(known: State, status: int, over: bool) -> State:

@@ -76,7 +76,8 @@ while [ $# -gt 0 ]; do
   case $kind in
     stage)
       begun=$(date +%s)
-      mkdir -p "$2" && cp -R "$1/." "$2/" || finish 1
+      mkdir -p "$2" || finish 1
+      cp -R "$1/." "$2/" || finish 1
       note "staged $(($(date +%s) - begun))"
       shift 2
       continue

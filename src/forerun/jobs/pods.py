@@ -128,7 +128,11 @@ def _command(
 
 
 def _in_folder(spec: JobSpec, path: str) -> str:
-    return path if path.startswith("/") else f"{spec.folder.rstrip('/')}/{path}"
+    folder = spec.folder.rstrip("/")
+    inside = path.removeprefix(f"{folder}/")
+    if inside.startswith("/") or ".." in inside.split("/"):
+        raise InputError("job, output", path, "a file in the job's folder on Kubernetes")
+    return f"{folder}/{inside}"
 
 
 def of_the_pod(name: str, path: str) -> k8s.Variable:
@@ -188,9 +192,6 @@ def _paths(spec: JobSpec, record: bool) -> list[tuple[str, bool, bool]]:
         found[_mounted("job, staging", spec.staging.target)] = (True, False)
     if record:
         found[_mounted("job, folder", spec.folder)] = (False, False)
-        for one in filter(None, (spec.output, spec.errors)):
-            if one.startswith("/"):
-                found[_mounted("job, output", one.rpartition("/")[0])] = (False, False)
     if spec.directory:
         found[_mounted("job, directory", spec.directory)] = (False, False)
     for one in spec.container.binds if spec.container else ():

@@ -24,19 +24,19 @@ _ADVICE = (
         "a machine of the cluster: submit there, or with the back end local",
     ),
     (r"munge|authentication|credential", "munged to run here with the cluster's key"),
+    (
+        r"accounting/QOS policy|submit limit|maximum number of jobs|limit reached|job limit",
+        "fewer jobs at a time, or smaller ones: this account's limits are reached",
+    ),
     (r"invalid partition|unknown queue|no such queue|locate queue", "a queue that is there"),
     (
         r"account.{0,12}partition|invalid account|illegal account",
         "an account that this user has: `sacctmgr show associations`",
     ),
-    (r"\bqos\b(?!.{0,40}limit)", "a QOS that this user has: `sacctmgr show associations`"),
+    (r"\bqos\b", "a QOS that this user has: `sacctmgr show associations`"),
     (
         r"time limit|walltime|exceeds? queue resource limits",
         "a wall time and nodes within the queue's limits",
-    ),
-    (
-        r"accounting/QOS policy|submit limit|maximum number of jobs|limit reached|job limit",
-        "fewer jobs at a time, or smaller ones: this account's limits are reached",
     ),
     (
         r"group not permitted|permission|access denied|denied|unauthori[sz]ed|not allowed",

@@ -60,10 +60,12 @@ class Slurm:
         """The number of the job with this uid, as long as Slurm has it in memory."""
         # With all states there are also those that have ended within Slurm's MinJobAge.
         words = ["squeue", "--noheader", "--states=all", f"--user={os.geteuid()}"]
-        for line in self._asked([*words, "--format=%F %k"]).output.splitlines():
-            number, _, comment = line.strip().partition(" ")
-            if comment.strip() == f"{_COMMENT}{uid}" and number.isdigit():
-                return number
+        for line in self._asked([*words, "--format=%F|%T|%N|%k"]).output.splitlines():
+            job, state, nodes, comment = [*line.strip().split("|", 3), "", "", ""][:4]
+            # Slurm also lists what it has refused: failed, and never on a node.
+            refused = state == "FAILED" and not nodes
+            if comment.strip() == f"{_COMMENT}{uid}" and _JOB.fullmatch(job) and not refused:
+                return job
         return None
 
     def state(self, job: str, folder: Path | None = None) -> State:

@@ -38,16 +38,18 @@ def told_by_folder(folder: Path | None) -> State:
 
 
 def _told(last: Attempt) -> State:
-    told = State("unknown", nodes=last.nodes, starts=last.number, exit_code=last.code)
+    told = State("unknown", nodes=last.nodes, starts=last.number)
     if last.expired is not None:
         return replace(told, phase="timed_out", reason="its wall time was over")
     if last.requeued is not None:
         return replace(told, reason="it was put into the queue again, and did not start since")
-    if last.code is None or last.ended is None:
+    # A shell that is ended by a signal may still write a code, and that of something else.
+    cut_short = last.begun is not None and last.done is None
+    if last.code is None or last.ended is None or cut_short:
         return replace(told, reason="its script was ended before it was through")
     if last.code == 0:
-        return replace(told, phase="done")
-    return replace(told, phase="failed", reason=f"exit code {last.code}")
+        return replace(told, phase="done", exit_code=0)
+    return replace(told, phase="failed", reason=f"exit code {last.code}", exit_code=last.code)
 
 
 def together(tasks: Sequence[State]) -> State | None:
@@ -69,13 +71,16 @@ def together(tasks: Sequence[State]) -> State | None:
 
 def with_output(told: State, folder: Path | None) -> State:
     """A failure as what it was: for want of memory, where the end of the output says that."""
-    if told.phase != "failed" or folder is None:
-        return told
-    for name in _OUTPUTS:
-        with suppress(OSError), (folder / name).open("rb") as file:
+    reason = said_out_of_memory(folder) if told.phase == "failed" else ""
+    return replace(told, phase="out_of_memory", reason=reason) if reason else told
+
+
+def said_out_of_memory(folder: Path | None) -> str:
+    """Which of a job's outputs ends with that it ran out of memory; nothing where none does."""
+    for name in _OUTPUTS if folder is not None else ():
+        with suppress(OSError), (Path(folder or "") / name).open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - LAST_BYTES))
             if OUT_OF_MEMORY.search(file.read(LAST_BYTES).decode(errors="replace")):
-                reason = f"{name} says that it ran out of memory"
-                return replace(told, phase="out_of_memory", reason=reason)
-    return told
+                return f"{name} says that it ran out of memory"
+    return ""

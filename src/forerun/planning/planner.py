@@ -32,6 +32,7 @@ FORMAT = 1  # of the document that a plan is written as
 KEPT = 1_000  # candidates of a plan that are written down
 EXAMPLES = 100  # of those that are refused, too
 FEWEST = 5  # runs that a model needs
+MEMORY = "memory_bytes"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan
         expected = f"at least {FEWEST} that ended well: forerun measure, or --trial SECONDS"
         raise InputError(str(study.path), f"{len(seen)} runs", expected)
     every = Amounts(request, space).applied(candidates(request, infrastructure, space, seen))
-    memory = model_of(study, "memory_bytes").model if "memory_bytes" in study.targets() else None
+    memory = model_of(study, MEMORY).model if _is_measured(study, MEMORY) else None
     models = Models(space, model_of(study).model, memory)
     possible, refused = _possible(request, every)
     points = [one.point for one in possible]
@@ -166,6 +167,11 @@ def unmeasured(request: Request, infrastructure: Infrastructure) -> Plan:
         examples=_examples(every, ()),
         space=Space(given),
     )
+
+
+def _is_measured(study: Study, target: str) -> bool:
+    """Whether enough runs have it: a job that was deployed may be the only one."""
+    return target in study.targets() and len(study.table(target)) >= FEWEST
 
 
 def _kept(considered: Sequence[Considered]) -> list[Considered]:

@@ -3,7 +3,7 @@
 # Made by forerun 0.1.0 from plan 1a2b3c of lenet.
 # Predicted: 5 min, 4 to 6 min.
 # forerun uid 0123456789abcdef0123456789abcdef
-# shellcheck disable=SC2016 # what stands between single quotes is to stay as it is
+# shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #SBATCH --job-name=lenet
 #SBATCH --comment=forerun:0123456789abcdef0123456789abcdef
 #SBATCH --chdir=/work/jobs/lenet
@@ -53,6 +53,7 @@ forerun_timers=()
 forerun_later() {
   (
     trap 'kill "$!" 2>/dev/null; exit 0' TERM
+    trap '' USR1
     sleep "$1" &
     wait "$!"
     kill "-$2" "$3" 2>/dev/null || :
@@ -94,7 +95,7 @@ forerun_end() {
     local before
     before=$(cat "$forerun_folder/attempts/$forerun_task"* | grep -c '^requeued ')
     if [[ $before -ge 3 ]]; then
-      echo "job.sh: out of time, and started again 3 times already" >&2
+      echo "job.sh: out of time, and it may not start again" >&2
     elif scontrol requeue "$SLURM_JOB_ID"; then
       forerun_note "requeued $(forerun_now)"
     else

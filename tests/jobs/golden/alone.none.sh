@@ -3,7 +3,7 @@
 # Made by forerun 0.1.0 from plan 1a2b3c of lenet.
 # Predicted: 5 min, 4 to 6 min.
 # forerun uid 0123456789abcdef0123456789abcdef
-# shellcheck disable=SC2016 # what stands between single quotes is to stay as it is
+# shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 
 set -euo pipefail
 
@@ -58,6 +58,7 @@ forerun_timers=()
 forerun_later() {
   (
     trap 'kill "$!" 2>/dev/null; exit 0' TERM
+    trap '' USR1
     sleep "$1" &
     wait "$!"
     kill "-$2" "$3" 2>/dev/null || :

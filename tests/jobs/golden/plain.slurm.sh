@@ -3,7 +3,7 @@
 # Made by forerun 0.1.0 from plan 1a2b3c of lenet.
 # Predicted: 5 min, 4 to 6 min.
 # forerun uid 0123456789abcdef0123456789abcdef
-# shellcheck disable=SC2016 # what stands between single quotes is to stay as it is
+# shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #SBATCH --job-name=lenet
 #SBATCH --comment=forerun:0123456789abcdef0123456789abcdef
 #SBATCH --chdir=/work/jobs/lenet

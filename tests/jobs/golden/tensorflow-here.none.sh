@@ -3,7 +3,7 @@
 # Made by forerun 0.1.0 from plan 1a2b3c of lenet.
 # Predicted: 5 min, 4 to 6 min.
 # forerun uid 0123456789abcdef0123456789abcdef
-# shellcheck disable=SC2016 # what stands between single quotes is to stay as it is
+# shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 
 set -euo pipefail
 
@@ -114,13 +114,6 @@ trap forerun_stop TERM INT
 cd -- "$forerun_folder"
 
 # Where the processes find each other: on the first node, at a port that follows from the job.
-forerun_address() {
-  if ! getent hosts "$1" >/dev/null && command -v scontrol >/dev/null; then
-    scontrol show node "$1" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p'
-  else
-    echo "$1"
-  fi
-}
 FORERUN_HOSTS=127.0.0.1
 export FORERUN_HOSTS
 forerun_digits=${forerun_job%%[!0-9]*}

@@ -3,7 +3,7 @@
 # Made by forerun 0.1.0 from plan 1a2b3c of lenet.
 # Predicted: 5 min, 4 to 6 min.
 # forerun uid 0123456789abcdef0123456789abcdef
-# shellcheck disable=SC2016 # what stands between single quotes is to stay as it is
+# shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #PBS -N lenet
 #PBS -S /bin/bash
 #PBS -o /work/jobs/lenet/scheduler.out
@@ -11,6 +11,7 @@
 #PBS -r y
 #PBS -l nodes=2:ppn=6
 #PBS -v FORERUN_UID=0123456789abcdef0123456789abcdef
+#SBATCH --ntasks-per-node=6
 
 set -euo pipefail
 

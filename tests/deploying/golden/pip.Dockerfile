@@ -1,0 +1,45 @@
+# Made by forerun VERSION: image lenet-5, pytorch 2.13.0, flavour
+# pip.
+
+FROM docker.io/library/debian:bookworm-slim
+
+RUN apt-get update -y && \
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+        ca-certificates \
+        libjemalloc2 \
+        python3 \
+        python3-venv && \
+    rm -rf /var/lib/apt/lists/*
+
+RUN python3 -m venv /opt/venv
+
+# pip
+RUN /opt/venv/bin/python -m pip --no-cache-dir --disable-pip-version-check install numpy==2.4.6 torch==2.13.0 --only-binary :all: --extra-index-url https://download.pytorch.org/whl/cpu
+
+ENV LD_PRELOAD="/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" \
+    MKL_NUM_THREADS="2" \
+    NPROC="2" \
+    NVIDIA_TF32_OVERRIDE="1" \
+    OMP_NUM_THREADS="2" \
+    OMP_PLACES="cores" \
+    OMP_PROC_BIND="close" \
+    ONEDNN_DEFAULT_FPMATH_MODE="BF16" \
+    OPENBLAS_NUM_THREADS="2" \
+    PATH="/opt/venv/bin:$PATH" \
+    TF_NUM_INTEROP_THREADS="1" \
+    TF_NUM_INTRAOP_THREADS="2" \
+    TORCH_ALLOW_TF32_CUBLAS_OVERRIDE="1"
+
+COPY app /app
+
+WORKDIR /app
+
+LABEL forerun.flavour="pip" \
+    forerun.framework="pytorch 2.13.0" \
+    forerun.microarchitecture="zen3" \
+    forerun.partition="cpu" \
+    forerun.version="VERSION" \
+    org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim" \
+    org.opencontainers.image.title="lenet-5"
+
+RUN /opt/venv/bin/python -c 'import torch; print(torch.__version__)'
