@@ -86,7 +86,7 @@ def test_a_study_file_names_it_too(forerun: Forerun) -> None:
 
 
 def test_points_without_room_are_left_out(forerun: Forerun) -> None:
-    done = forerun("measure", *GRID, "-f", "nodes=1,2", "--framework", "mpi", *ON)
+    done = forerun("measure", *GRID, "-f", "nodes=1,2", *ON)
     assert "2 runs made" in done.out
     assert "here, partition local: of 4 points 2 are left out: 2 nodes, more than" in done.err
 
