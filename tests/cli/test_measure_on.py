@@ -94,7 +94,7 @@ def test_points_without_room_are_left_out(forerun: Forerun) -> None:
 def test_a_dry_run_submits_nothing(forerun: Forerun) -> None:
     done = forerun("measure", *GRID, "-f", "nodes=1", *ON, "--dry-run")
     assert done.code == 0
-    assert "$ sh -c 'sleep $0' 0.2" in done.out
+    assert "$ sh -c 'sleep $0' 0.2  # nodes 1" in done.out
     assert not Path("runs.db").exists()
     assert not Path("runs.output").exists()
 

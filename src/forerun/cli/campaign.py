@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from forerun.measuring.campaign import Campaign
     from forerun.measuring.progress import Progress, Stated, Summary
     from forerun.measuring.rehearsal import Rehearsal
+    from forerun.measuring.runner import Task
 
 
 @contextmanager
@@ -91,11 +92,23 @@ def first_runs(campaign: Campaign, rehearsal: Rehearsal, study: Path) -> dict[st
                 "point": dict(task.point),
                 "command": list(task.command.words),
                 "environment": dict(task.command.environment),
+                "placed": _placed(campaign, task),
             }
             for task in rehearsal.tasks
             if task.command is not None
         ],
         "reason": None if rehearsal.tasks else summary.reason,
+    }
+
+
+def _placed(campaign: Campaign, task: Task) -> dict[str, Any]:
+    """What the place of a run sees to: it stands neither in the command nor in a variable."""
+    program = campaign.programs[task.variant]
+    holes = {hole for text in program.texts for hole in text.holes}
+    return {
+        name: task.point[name]
+        for name, factor in campaign.space.items()
+        if factor.role in (program.placed or ()) and name not in holes
     }
 
 
@@ -114,6 +127,7 @@ def print_first_runs(document: dict[str, Any]) -> None:
     for one in document["first"]:
         given = [f"{name}={shlex.quote(value)}" for name, value in one["environment"].items()]
         line = " ".join([*given, shlex.join(one["command"])])
+        line += f"  # {words(one['placed'])}" if one["placed"] else ""
         to.print(f"$ {shown(line)}", style="bold cyan", soft_wrap=True)
     if document["reason"] is not None:
         hint = "another limit, such as --runs, goes on"

@@ -236,5 +236,5 @@ def _name(study: Path) -> str:
 
 
 def _made_by(study: Path, task: Task) -> tuple[str, ...]:
-    made = (f"made by forerun {__version__}", f"a run of {study}", words_of(task.point))
+    made = (f"made by forerun {__version__}", f"a run of {study.absolute()}", words_of(task.point))
     return tuple(map(one_line, made))
