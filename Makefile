@@ -22,7 +22,7 @@ help:  ## list the targets
 
 setup: $(VENV)/.for-development  ## set up .venv for development
 
-demo: $(VENV)/.for-use  ## set up, time a real training here, and predict a run that was not made
+demo: $(VENV)/.for-use  ## set up, time a real training here, predict a run, plan the best one and deploy it
 	$(BIN)/forerun demo
 
 test: lint  ## set up, lint, and run all tests
