@@ -1,7 +1,7 @@
 import pytest
 
 from forerun.jobs.asking import Answer
-from forerun.jobs.refusals import advice, is_lost
+from forerun.jobs.refusals import advice, is_lost, never_starts
 
 FAILED = "sbatch: error: Batch job submission failed: "
 
@@ -56,3 +56,10 @@ def test_what_to_do_next(text: str, expected: str) -> None:
 )
 def test_answers_that_say_nothing_of_the_job(answer: Answer) -> None:
     assert is_lost(answer)
+
+
+def test_jobs_that_wait_for_ever() -> None:
+    for reason in ("PartitionTimeLimit", "(JobHeldUser)", "Job is held by root", "badconstraints"):
+        assert never_starts(reason)
+    for reason in ("", "Priority", "Resources", "ReqNodeNotAvail, UnavailableNodes:n1"):
+        assert not never_starts(reason)

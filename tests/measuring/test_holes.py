@@ -251,3 +251,12 @@ def test_what_only_a_shell_understands_is_not_handed_on(command: str) -> None:
 @pytest.mark.parametrize("command", ["run {n} '>' 'a | b'", "sh -c 'run > out.txt' {n}"])
 def test_a_shells_signs_in_quotes_are_arguments(command: str) -> None:
     assert Template.parse(command).holes == ("n",)
+
+
+def test_what_a_place_sees_to_needs_no_hole() -> None:
+    space = Space([Factor.parse("batch=1,2"), Factor.parse("nodes=1,2")])
+    with pytest.raises(InputError, match="factor nodes: found no hole"):
+        check_holes([Template.parse("train {batch}")], space)
+    assert check_holes([Template.parse("train {batch}")], space, {"nodes"}) == ()
+    with pytest.raises(InputError, match="factor batch: found no hole"):
+        check_holes([Template.parse("train")], space, {"nodes"})

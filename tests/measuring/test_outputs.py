@@ -6,7 +6,7 @@ import pytest
 
 from forerun.factors import Point
 from forerun.measuring import outputs
-from forerun.measuring.outputs import output_directory, tidy
+from forerun.measuring.outputs import job_folder, output_directory, tidy, unseen_jobs
 from forerun.study import Run, Status
 
 
@@ -69,3 +69,24 @@ def test_all_together_never_fill_the_disk(directory: Path, monkeypatch: pytest.M
 
 def test_a_directory_that_is_not_there_is_fine(tmp_path: Path) -> None:
     tidy(tmp_path / "none", [])
+
+
+def test_the_folder_of_a_job_goes_with_its_output(directory: Path) -> None:
+    runs = [run_with_output(directory, "ok", age) for age in range(7)]
+    for run in runs:
+        job_folder(directory, run.uid).mkdir(parents=True)
+        (job_folder(directory, run.uid) / "job.sh").touch()
+    tidy(directory, runs)
+    kept = {folder.name for folder in (directory / "jobs").iterdir()}
+    assert kept == {run.uid for run in runs[:5]}
+
+
+def test_jobs_whose_runs_the_study_does_not_have(directory: Path, tmp_path: Path) -> None:
+    one, two = uuid4().hex, uuid4().hex
+    assert unseen_jobs(directory, set()) == []
+    for name in (one, two, "notes"):
+        job_folder(directory, name).mkdir(parents=True)
+    job_folder(directory, "f" * 32).symlink_to(tmp_path)
+    assert [folder.name for folder in unseen_jobs(directory, {one})] == [two]
+    (tmp_path / "link.output").symlink_to(directory)
+    assert unseen_jobs(tmp_path / "link.output", {one}) == []

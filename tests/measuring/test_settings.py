@@ -128,3 +128,14 @@ def test_another_design_forgets_the_limits_and_repeats_of_the_old_one() -> None:
     assert Settings(design="adaptive").over(before).said == {"design": "adaptive", "seed": 1}
     assert Settings(design="grid").over(before) == before
     assert Settings(design="latin").over(Settings(error=0.05)).said == {"design": "latin"}
+
+
+def test_partitions_are_those_of_one_place(tmp_path: Path) -> None:
+    before = Settings(on="/one.yaml", partition="cpu", framework="pytorch")
+    assert Settings(partition="gpu").over(before).said == {**before.said, "partition": "gpu"}
+    moved = Settings(on="local").over(before).said
+    assert moved == {"on": "local", "framework": "pytorch"}
+    (tmp_path / "two.yaml").touch()
+    assert Settings(on="two.yaml").beside(tmp_path).on == str(tmp_path / "two.yaml")
+    assert Settings(on="a-profile").beside(tmp_path).on == "a-profile"
+    assert before.kept() == {"on": "/one.yaml", "partition": "cpu", "framework": "pytorch"}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from forerun.measuring.settings import Settings
 
 _COMMAND, _FACTORS, _POINTS = "Command", "Factors", "Which points"
-_WHEN, _RUNS = "When to stop", "Each run"
+_WHEN, _RUNS, _WHERE = "When to stop", "Each run", "Where"
 _SQLITE = b"SQLite format 3\0"
 
 
@@ -156,7 +156,32 @@ def measure(
         _option(_RUNS, "", "Measure again what other programs disturbed.", "--retry-disturbed"),
     ] = None,
     slots: Annotated[
-        int | None, _option(_RUNS, "N", "Runs at a time; they disturb each other.", default="1")
+        int | None,
+        _option(
+            _RUNS,
+            "N",
+            "Runs at a time; on one machine they disturb each other.",
+            default="1; jobs: as many as fit, up to 4",
+        ),
+    ] = None,
+    on: Annotated[
+        str | None,
+        _option(
+            _WHERE,
+            "CLUSTER.yaml",
+            "Make each run a job of this cluster (see forerun infra); local: of this machine.",
+        ),
+    ] = None,
+    partition: Annotated[
+        str | None, _option(_WHERE, "NAME", "The partition; else the default one, or the first.")
+    ] = None,
+    framework: Annotated[
+        str | None,
+        _option(
+            _WHERE,
+            "NAME",
+            "Whose launcher starts the workers of a job: pytorch, tensorflow, mxnet, jax or mpi.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, _option(None, "", "Only print what would be run first.", "--dry-run")
@@ -186,12 +211,15 @@ def measure(
         retry_failed=retry_failed,
         retry_disturbed=retry_disturbed,
         slots=slots,
+        on=on,
+        partition=partition,
+        framework=framework,
         shell=shell,
         prepare=prepare,
         cleanup=cleanup,
         directory=directory,
         env=dict(pairs("--env", env)) or None,
-    )
+    ).beside(Path())
     described: dict[str, Mapping[str, Any]] = {
         "unit": dict(pairs("--unit", unit)),
         "role": dict(pairs("--role", role)),
@@ -207,9 +235,11 @@ def run(asked: Asked, dry_run: bool, json: bool) -> None:
     """Measure what is asked for, or only tell what would be run."""
     from forerun.cli import campaign as shown
     from forerun.cli.foreign import refuse_foreign
+    from forerun.cli.places import placed
     from forerun.measuring.asking import campaign_of, rehearsed
 
     if dry_run:
+        asked = placed(asked)
         with rehearsed(asked) as (campaign, rehearsal), working("choosing the first runs"):
             first = shown.first_runs(campaign, rehearsal, asked.study)
         if json:
@@ -218,7 +248,7 @@ def run(asked: Asked, dry_run: bool, json: bool) -> None:
             shown.print_first_runs(first)
         return
     refuse_foreign(asked)
-    campaign = campaign_of(asked)
+    campaign = campaign_of(placed(asked, checked=True))
     with shown.progress_shown() as tell:
         summary = campaign.run(tell)
     document = shown.outcome(campaign, summary)

@@ -27,6 +27,7 @@ from forerun.deploying.settling import settled
 from forerun.errors import InputError, JobError
 from forerun.jobs.attempts import Attempt, read_attempts
 from forerun.jobs.backend import Backend, State, Submission, backend_of
+from forerun.jobs.refusals import never_starts
 
 if TYPE_CHECKING:
     from forerun.deploying.making import Made
@@ -35,12 +36,6 @@ if TYPE_CHECKING:
 FIRST, LONGEST = 0.2, 10.0  # seconds between two questions to a scheduler, at first and at most
 UNKNOWN = 60.0  # seconds after which a job that nobody knows of is no longer waited for
 SILENT = 600.0  # and after which a scheduler that does not answer is not
-# Why a job waits that will wait for ever, in Slurm's words; others' words hold some of them.
-_NEVER = (
-    *("BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit", "DependencyNeverSatisfied"),
-    *("InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed", "JobHeld"),
-    *("PartitionDown", "PartitionInactive", "launch_failed_requeued_held", "is held"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +248,12 @@ class Deployment:
     def _check_starts(self, found: State, waited: float, patience: float | None) -> None:
         if found.phase != "queued":
             return
-        never = next((one for one in _NEVER if one.lower() in found.reason.lower()), None)
+        never = never_starts(found.reason)
         too_long = patience is not None and waited > patience
-        if never is None and not too_long:
+        if not (never or too_long):
             return
         why = f" ({found.reason})" if found.reason else ""
-        long = f" after {quantities.seconds(waited)}" if never is None else ", and will not start"
+        long = ", and will not start" if never else f" after {quantities.seconds(waited)}"
         short = self.record.uid[:8]
         expected = f"its start: forerun cancel {short} ends it, forerun status {short} looks again"
         raise JobError(f"job {self.record.job}", f"still queued{long}{why}", expected)

@@ -14,10 +14,12 @@ from pathlib import PurePath
 
 from forerun.compilers import Framework
 from forerun.errors import InputError
+from forerun.factors import Space, Value
 from forerun.infrastructure import Partition
 from forerun.jobs.spec import Launcher
 from forerun.planning.candidates import Candidate, Roles, uses_devices
 from forerun.planning.planner import Plan
+from forerun.planning.request import Request
 
 _LAUNCHERS: Mapping[Framework, Launcher] = {
     "pytorch": "torchrun",
@@ -57,16 +59,33 @@ def shape_of(
     one_machine: bool = False,
 ) -> Shape:
     """The processes of a candidate; with `one_machine` all of them are on one, whatever it says."""
-    roles, job = Roles(plan.space), plan.request.job
-    nodes = 1 if one_machine else candidate.nodes
-    name, framework = roles["workers"], plan.request.application.framework
+    partition = plan.infrastructure.partition(candidate.partition)
+    wanted = (plan.request, plan.space, partition, candidate.point, candidate.nodes)
+    return shape_at(*wanted, words, holes, one_machine=one_machine)
+
+
+def shape_at(
+    request: Request,
+    space: Space,
+    partition: Partition,
+    point: Mapping[str, Value],
+    nodes: int,
+    words: Sequence[str],
+    holes: Collection[str],
+    *,
+    one_machine: bool = False,
+) -> Shape:
+    """The processes of a command at a point, on so many nodes of a partition."""
+    roles, job, planned = Roles(space), request.job, nodes
+    nodes = 1 if one_machine else planned
+    name, framework = roles["workers"], request.application.framework
     total = nodes
     if job.ranks is not None:
         total = job.ranks
     elif name is not None:
-        total = roles.count(candidate.point, "workers")
+        total = roles.count(point, "workers")
     elif framework == "mpi":
-        total = candidate.nodes * job.processes
+        total = planned * job.processes
     on_node, rest = divmod(total, nodes)
     if rest:
         expected = f"a multiple of its {nodes} nodes: each has as many; another candidate"
@@ -75,12 +94,11 @@ def shape_of(
         expected = "the program alone: on several nodes forerun starts its workers"
         raise InputError("command", words[0], expected)
     launcher = _launcher(framework, words, total > 1, name in holes and nodes == 1)
-    partition = plan.infrastructure.partition(candidate.partition)
-    each = _cores(plan, candidate, partition, on_node, launcher)
+    each = _cores(request, space, partition, point, on_node, launcher)
     processes = 1 if launcher == "plain" else on_node
     most = max(1, partition.processors.count * partition.processors.threads // processes)
     devices = 0
-    if uses_devices(plan.request, roles):
+    if uses_devices(request, roles):
         devices = job.accelerators or on_node
     return Shape(
         launcher,
@@ -107,24 +125,29 @@ def _launcher(
         return "plain"
     if framework not in _LAUNCHERS:
         expected = f"one of {', '.join(_LAUNCHERS)}: who starts the workers is not known"
-        raise InputError("application.framework", framework, expected)
+        raise InputError("framework of the application", framework, expected)
     return _LAUNCHERS[framework]
 
 
 def _cores(
-    plan: Plan, candidate: Candidate, partition: Partition, workers: int, launcher: Launcher
+    request: Request,
+    space: Space,
+    partition: Partition,
+    point: Mapping[str, Value],
+    workers: int,
+    launcher: Launcher,
 ) -> int:
     """What a worker of a node gets: as told, else its threads, else its share of the node.
 
     Runs that nobody told anything had the whole machine, and their times hold that.
     """
-    roles, job = Roles(plan.space), plan.request.job
+    roles, job = Roles(space), request.job
     if launcher == "plain" and workers == 1 and job.processes > 1:
         return job.processes * (job.cores_per_process or 1)  # slots, as MODAK has them
     if job.cores_per_process is not None:
         return job.cores_per_process
     if roles["threads"] is not None:
-        return roles.count(candidate.point, "threads")
+        return roles.count(point, "threads")
     if job.cores is not None:
         return max(1, job.cores // workers)
     if job.threads is not None or launcher == "mpi":

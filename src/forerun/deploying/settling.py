@@ -14,11 +14,11 @@ from pathlib import Path
 
 from forerun import __version__, quantities
 from forerun.deploying.record import Record, Result, Stored
+from forerun.deploying.timing import STATUS, marked, peak_bytes, starts_of
 from forerun.errors import InputError
 from forerun.factors import Point
 from forerun.jobs.attempts import Attempt, run_seconds
-from forerun.jobs.backend import Phase, State
-from forerun.jobs.marker import Marker, Printed
+from forerun.jobs.backend import State
 from forerun.measuring.program import programs_in
 from forerun.study import Run, Status, Study
 
@@ -26,15 +26,6 @@ SOURCE = "deployment"  # how the source of such a run begins
 ELAPSED = "elapsed_seconds"  # what a time is called that is not one of the study's
 FULL = 0.9  # of a node's memory, from which on its lack is worth a word
 APART = 1.25  # ratio from which on staging took another time than planned
-_OUTPUT = 2**24  # bytes at the end of the output in which a marker is looked for
-_STATUS: dict[Phase, Status] = {
-    "done": "ok",
-    "failed": "failed",
-    "out_of_memory": "out_of_memory",
-    "timed_out": "timed_out",
-    "node_lost": "failed",
-    "cancelled": "cancelled",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +45,13 @@ class _Time:
 
 def settled(record: Record, state: State, attempts: Sequence[Attempt]) -> Result:
     """How a job ended; its run is put into the study, once, however often this is called."""
-    status = _STATUS[state.phase]
+    status = STATUS[state.phase]
     study = _study(record)
     hosts = {run.host for run in study.runs("ok")} - {""} if study is not None else set()
     time = _time(record, state, attempts, study, hosts)
-    memory = max(
-        [0, state.memory_bytes or 0, *(size for one in attempts for size in one.peaks.values())]
-    )
+    memory = peak_bytes(state, attempts)
     stored: Stored = "" if study is None else _store(record, study, status, time, attempts, memory)
-    starts = max(state.starts, len({one.number for one in attempts}))
+    starts = starts_of(state, attempts)
     staged = next((one.staged for one in reversed(attempts) if one.staged is not None), None)
     inside = None
     took = time.compared(record)
@@ -122,24 +111,12 @@ def _as_measured(record: Record, study: Study, elapsed: float) -> float:
     """The time as the study's runs have theirs: of one repeat, or what the output says."""
     program = programs_in(study).get(record.variant)
     if program is not None and program.marker is not None:
-        return _marked(record, program.marker)
+        return marked(Path(record.folder, record.output), program.marker)
     seconds = (elapsed - record.startup) / record.repeats
     if seconds <= 0:
         found = f"a run of {quantities.seconds(elapsed)}"
         raise InputError("the job", found, "more than its start-up alone")
     return seconds
-
-
-def _marked(record: Record, marker: Marker) -> float:
-    """What the output says, as the study's runs were timed by what they printed."""
-    path = Path(record.folder, record.output)
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _OUTPUT))
-            text = file.read(_OUTPUT)
-    except OSError as error:
-        raise InputError(str(path), error.strerror, "what the job printed") from None
-    return marker.seconds(Printed(text, whole=False))  # nobody noted when which line came
 
 
 def _store(

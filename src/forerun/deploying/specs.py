@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from forerun import __version__, levers, quantities
@@ -11,7 +12,7 @@ from forerun.compilers import variants
 from forerun.deploying.launching import Shape, shape_of
 from forerun.errors import InputError, one_line
 from forerun.factors import VARIANT
-from forerun.infrastructure import Partition
+from forerun.infrastructure import Infrastructure, Partition
 from forerun.jobs.command import Command
 from forerun.jobs.spec import Container, JobSpec, Staging, commands
 from forerun.measuring.holes import Template
@@ -77,8 +78,8 @@ def job_spec(
         memory=_memory(one, request, partition, shape),
         memory_per_core=None if job.memory_per_core is None else int(job.memory_per_core),
         walltime=walltime_of(one, request, partition),
-        queue=None if scheduler == "none" else _queue(plan, candidate, scheduler),
-        features=_features(plan, candidate),
+        queue=queue_of(plan.infrastructure, candidate.partition, scheduler),
+        features=features_of(plan.infrastructure, candidate.partition, job.features),
         hosts=job.hosts,
         exclusive=job.exclusive,
         account=job.account,
@@ -190,21 +191,25 @@ def _memory(one: Considered, request: Request, partition: Partition, shape: Shap
     return need if need < ROOM * partition.memory else None
 
 
-def _queue(plan: Plan, candidate: Candidate, scheduler: str) -> str | None:
-    partition = plan.infrastructure.partition(candidate.partition)
+def queue_of(infrastructure: Infrastructure, partition: str, scheduler: str) -> str | None:
+    """What a scheduler calls a partition; None where it has no name for it."""
+    if scheduler == "none":
+        return None
     # A partition's own name is one of the scheduler's where it is described as that; Kubernetes
     # has no queues.
-    described = scheduler == plan.infrastructure.scheduler and scheduler != "kubernetes"
-    return partition.queue or (candidate.partition if described else None)
+    described = scheduler == infrastructure.scheduler and scheduler != "kubernetes"
+    return infrastructure.partition(partition).queue or (partition if described else None)
 
 
-def _features(plan: Plan, candidate: Candidate) -> tuple[str, ...]:
+def features_of(
+    infrastructure: Infrastructure, partition: str, asked: Sequence[str] = ()
+) -> tuple[str, ...]:
     """What was asked for; and the partition's own where they alone tell it from another one."""
-    partitions = plan.infrastructure.partitions
-    own = partitions[candidate.partition]
+    partitions = infrastructure.partitions
+    own = partitions[partition]
     queues = [one.queue or name for name, one in partitions.items()]
-    shared = queues.count(own.queue or candidate.partition) > 1
-    return tuple(dict.fromkeys((*plan.request.job.features, *(own.features if shared else ()))))
+    shared = queues.count(own.queue or partition) > 1
+    return tuple(dict.fromkeys((*asked, *(own.features if shared else ()))))
 
 
 def _data(plan: Plan, candidate: Candidate, uid: str) -> tuple[Staging | None, dict[str, str]]:

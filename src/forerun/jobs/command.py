@@ -212,14 +212,22 @@ def _not_ok(timing: Timing, status: Status, reason: str) -> Timing:
 
 def _failed(timing: Timing, output: Path, killed: bool) -> Timing:
     """A run that ended by itself, but not well, with the last line of its output as the reason."""
-    last = _kept(output, LAST_BYTES).decode(errors="replace").strip()
-    line = re.split(r"[\r\n]", last)[-1]
-    quoted = f": {one_line(line[:LONGEST])}" if line else ""
+    last, quoted = _end_of(output), last_line(output)
     if killed or OUT_OF_MEMORY.search(last):
         return _not_ok(timing, "out_of_memory", f"ran out of memory{quoted}")
     code = timing.exit_code or 0
     how = f"exit code {code}" if code > 0 else f"ended by {_signal_name(-code)}"
     return _not_ok(timing, "failed", how + quoted)
+
+
+def last_line(output: Path) -> str:
+    """The last line of what was printed, as a reason goes on with it; empty where there is none."""
+    line = re.split(r"[\r\n]", _end_of(output))[-1]
+    return f": {one_line(line[:LONGEST])}" if line else ""
+
+
+def _end_of(output: Path) -> str:
+    return _kept(output, LAST_BYTES).decode(errors="replace").strip()
 
 
 def _marked(

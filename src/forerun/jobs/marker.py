@@ -53,10 +53,14 @@ class Marker:
         if groups > 1:
             raise InputError("marker", self.pattern, "one capture group at most, (?:…) aside")
 
+    @property
+    def captures(self) -> bool:
+        """Whether it has a group: then it does not matter when lines came."""
+        return regex.compile(self.pattern).groups == 1
+
     def seconds(self, printed: Printed) -> float:
         """The time that the output tells; InputError where it tells none."""
-        captures = regex.compile(self.pattern).groups == 1
-        return self._captured(printed) if captures else self._between(printed)
+        return self._captured(printed) if self.captures else self._between(printed)
 
     def _captured(self, printed: Printed) -> float:
         found = [match[1] for _, match in self._matches(printed.text) if match[1] is not None]

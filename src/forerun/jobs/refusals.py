@@ -57,6 +57,12 @@ _ADVICE = (
     (r"unrecogni[sz]ed option|illegal attribute|invalid option|usage:", "options that it knows"),
 )
 _OTHERWISE = "a job that it takes: see the script's first lines"
+# Why a job waits that will wait for ever, in Slurm's words; others' words hold some of them.
+_NEVER = (
+    *("BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit", "DependencyNeverSatisfied"),
+    *("InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed", "JobHeld"),
+    *("PartitionDown", "PartitionInactive", "launch_failed_requeued_held", "is held"),
+)
 
 
 def is_lost(answer: Answer) -> bool:
@@ -74,3 +80,8 @@ def advice(answer: Answer) -> str:
         if re.search(pattern, answer.said, re.IGNORECASE):
             return next_step
     return _OTHERWISE
+
+
+def never_starts(reason: str) -> bool:
+    """Whether a job that waits for this reason will wait until somebody does something."""
+    return any(one.lower() in reason.lower() for one in _NEVER)

@@ -22,9 +22,10 @@ from forerun.factors import VARIANT, Point, Space
 from forerun.measuring.adaptive import Adaptive
 from forerun.measuring.campaign import Campaign
 from forerun.measuring.design import Design
-from forerun.measuring.domain import Domain
+from forerun.measuring.domain import Allowed, Domain
 from forerun.measuring.opening import open_study
 from forerun.measuring.outputs import output_directory
+from forerun.measuring.place import Place, fitting, warn_of_unfit
 from forerun.measuring.program import Program
 from forerun.measuring.rehearsal import Rehearsal
 from forerun.measuring.runner import LocalRunner, Runner
@@ -42,15 +43,19 @@ class Asked:
     commands: Mapping[str, str] | None = None
     settings: Settings = field(default_factory=Settings)
     trust: bool = False
+    place: Place | None = None  # where runs are made, unless by processes of this machine
     # Of which the best is to be found, where that is all that counts; how often each is done.
     wanted: Mapping[Point, float] = field(default_factory=dict)
 
 
 def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
-    """The campaign, ready to run, by processes of this machine; the study is made or opened."""
-    settings, is_said = _settings(asked), asked.commands is not None
+    """The campaign, ready to run, by the runner of its place; the study is made or opened.
+
+    Without a place that is by processes of this machine.
+    """
+    settings, is_said = settings_for(asked), asked.commands is not None
     programs, space = _programs(asked, settings), _space(asked)
-    _check_design(space, settings, programs)
+    _check_design(space, settings, programs, asked.place)
     opened = open_study(
         asked.study,
         space,
@@ -61,14 +66,19 @@ def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
     )
     for program in opened.programs.values():
         program.check_installed(opened.space)
+    allowed = settings.constraints(opened.space)
+    if asked.place is not None:
+        warn_of_unfit(asked.place, opened, allowed)
+        allowed = fitting(asked.place, opened.space, opened.programs, allowed)
+        runner = runner or asked.place.runner(opened, settings.slots)
     return Campaign(
         opened.study,
         opened.programs,
-        _design(asked, settings, opened.space),
+        _design(asked, settings, opened.space, allowed),
         runner or LocalRunner(settings.slots or 1, output_directory(opened.study.path)),
         settings.limits(),
         space=opened.space,
-        allowed=settings.constraints(opened.space),
+        allowed=allowed,
         warmup=1 if settings.warmup is None else settings.warmup,
         warmup_point=settings.warmup_point or 0,
         retry_failed=bool(settings.retry_failed),
@@ -76,10 +86,9 @@ def campaign_of(asked: Asked, runner: Runner | None = None) -> Campaign:
     )
 
 
-def _design(asked: Asked, settings: Settings, space: Space) -> Design:
+def _design(asked: Asked, settings: Settings, space: Space, allowed: Allowed | None) -> Design:
     if not asked.wanted:
-        return settings.design_for(space)
-    allowed = settings.constraints(space)
+        return settings.design_for(space, allowed)
     return Adaptive(space, settings.seed or 0, allowed, wanted=asked.wanted)
 
 
@@ -108,13 +117,13 @@ def rehearsed(asked: Asked) -> Iterator[tuple[Campaign, Rehearsal]]:
             Study.open(asked.study)  # a study, whole and of a known version
             shutil.copyfile(asked.study, copy)
         try:
-            rehearsal = Rehearsal(_settings(asked).slots or 1)
+            rehearsal = Rehearsal(settings_for(asked).slots or 1)
             yield campaign_of(replace(asked, study=copy, trust=True), rehearsal), rehearsal
         except InputError as error:
             raise type(error)(str(error).replace(str(copy), str(asked.study))) from error
 
 
-def _settings(asked: Asked) -> Settings:
+def settings_for(asked: Asked) -> Settings:
     """What is said now; to go on with a study, over what it was last measured with."""
     if asked.commands is not None or not asked.study.exists():
         return asked.settings
@@ -124,15 +133,19 @@ def _settings(asked: Asked) -> Settings:
 
 def _programs(asked: Asked, settings: Settings) -> dict[str, Program]:
     """The commands that were given, or those of the study, which this user must have made."""
+    placed = None if asked.place is None else asked.place.sees_to
     if asked.commands is not None:
-        return {name: settings.program(text) for name, text in asked.commands.items()}
+        return {
+            name: replace(settings.program(text), placed=placed)
+            for name, text in asked.commands.items()
+        }
     opened = open_study(asked.study, trust=asked.trust)
     if not opened.programs:
         raise InputError(str(asked.study), "a study without a command", "one: forerun measure '…'")
     last = _last_asked(opened.study)
     wanted = last[VARIANT].values if VARIANT in last else tuple(opened.programs)
     return {
-        name: asked.settings.onto(program)
+        name: replace(asked.settings.onto(program), placed=placed)
         for name, program in opened.programs.items()
         if name in wanted
     }
@@ -179,7 +192,12 @@ def _values_for(known: Space, given: Space) -> Space:
     )
 
 
-def _check_design(space: Space | None, settings: Settings, programs: Mapping[str, Program]) -> None:
+def _check_design(
+    space: Space | None,
+    settings: Settings,
+    programs: Mapping[str, Program],
+    place: Place | None,
+) -> None:
     """InputError unless the design can choose a point, before there is a study for it."""
     if space is None:
         return
@@ -188,4 +206,12 @@ def _check_design(space: Space | None, settings: Settings, programs: Mapping[str
         program.over(space)
     if settings.where and not Domain(space, settings.constraints(space)).draw(1, 0):
         raise InputError("where", " and ".join(settings.where), "a point that it allows")
-    settings.design_for(space).next([], [], 1)
+    allowed = settings.constraints(space)
+    if place is not None:
+        place.check(space, programs)
+        allowed = fitting(place, space, programs, allowed)
+        if not Domain(space, allowed).draw(1, 0):
+            first = next(iter(Domain(space, settings.constraints(space)).stream(0)))
+            why = place.why_not(space, programs, first)
+            raise InputError(place.name, why, "a point that it has room for")
+    settings.design_for(space, allowed).next([], [], 1)

@@ -115,6 +115,12 @@ class Campaign:
             command = self._placed(self.programs[name].command(chosen.point))
         return Task(uuid4().hex, chosen.point, chosen.why, name, command, warmups)
 
+    def again(self, uid: str, chosen: Chosen) -> Task | None:
+        """The task of a run that an earlier start began; None where nobody wants it any longer."""
+        if not self.asked(chosen.point) or self._variant(chosen.point) not in self.programs:
+            return None
+        return replace(self.task(chosen, 0), uid=uid)
+
     def _variant(self, point: Point) -> str:
         only = next(iter(self.programs), "") if len(self.programs) == 1 else ""
         return str(point.get(VARIANT, only))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +17,7 @@ from pathlib import PurePath
 from forerun import levers
 from forerun._values import Value, printable
 from forerun.errors import InputError
-from forerun.factors import VARIANT, Space
+from forerun.factors import VARIANT, Role, Space
 
 # Programs with an option that a script for a shell follows, or is joined to; between the two there
 # may be more options, of which those that end in o have a value.
@@ -127,10 +127,13 @@ def written(value: Value) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def check_holes(templates: Iterable[Template | Text], space: Space) -> tuple[str, ...]:
+def check_holes(
+    templates: Iterable[Template | Text], space: Space, placed: Collection[Role] = ()
+) -> tuple[str, ...]:
     """The factors without a hole that are levers; InputError unless all others have one.
 
-    Several texts (a command, what prepares it, its environment) belong to one program. The factor
+    Several texts (a command, what prepares it, its environment) belong to one program. Whoever
+    runs it may see to factors of some roles: those are `placed`, and need no hole. The factor
     `variant` needs no hole: it says which command runs. Nor does an intrinsic factor of one value,
     which describes the program: its multiply-accumulates, say, beside those of other programs.
     """
@@ -145,7 +148,7 @@ def check_holes(templates: Iterable[Template | Text], space: Space) -> tuple[str
     pulled = []
     for name, factor in space.items():
         describes = factor.scope == "intrinsic" and len(factor.values) == 1
-        if name in found or name == VARIANT or describes:
+        if name in found or name == VARIANT or describes or factor.role in placed:
             continue
         if not levers.is_lever(name):
             command = templates[0].text if templates else ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Set
 from contextlib import suppress
 from pathlib import Path
 
+from forerun.jobs.spec import UID
 from forerun.study import Run
 
 KEPT_GOOD = 5  # files of runs that ended well
@@ -18,11 +20,25 @@ def output_directory(study: Path) -> Path:
     return study.with_name(f"{study.stem}.output")
 
 
+def job_folder(directory: Path, uid: str) -> Path:
+    """The folder of the job that a run is made by, where it is made by one."""
+    return directory / "jobs" / uid
+
+
+def unseen_jobs(directory: Path, stored: Set[str]) -> list[Path]:
+    """The folders of jobs whose runs the study does not have: they may still be under way."""
+    jobs = job_folder(directory, "").resolve()
+    if directory.is_symlink() or jobs != directory.resolve() / "jobs" or not jobs.is_dir():
+        return []
+    folders = (one for one in sorted(jobs.iterdir()) if one.is_dir() and not one.is_symlink())
+    return [one for one in folders if UID.fullmatch(one.name) and one.name not in stored]
+
+
 def tidy(directory: Path, runs: Iterable[Run], running: Iterable[str] = ()) -> None:
     """Remove what is no longer worth its space.
 
-    That is the output of good runs but the last few, and of old failures. Files that are named for
-    none of these runs are somebody else's, and stay.
+    That is the output of good runs but the last few, and of old failures, with the folders of
+    their jobs. Files that are named for none of these runs are somebody else's, and stay.
     """
     statuses = {run.uid: run.status for run in runs}
     own = statuses.keys() - set(running)
@@ -61,3 +77,4 @@ def _size(file: Path) -> int:
 def _remove(file: Path) -> None:
     with suppress(OSError):
         file.unlink()
+        shutil.rmtree(job_folder(file.parent, file.stem))

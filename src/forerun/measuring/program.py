@@ -10,7 +10,7 @@ from typing import Any
 from forerun import levers
 from forerun._values import printable
 from forerun.errors import InputError, StudyError
-from forerun.factors import Point, Space
+from forerun.factors import Point, Role, Space
 from forerun.jobs.command import Command, check_program
 from forerun.jobs.marker import Marker
 from forerun.measuring.holes import Template, Text, check_holes
@@ -39,6 +39,8 @@ class Program:
     cleanup: Template | None = None
     marker: Marker | None = None
     levers: tuple[str, ...] = ()
+    # Roles whose factors a place sees to that is not this machine; None: it runs here.
+    placed: frozenset[Role] | None = None
 
     def __post_init__(self) -> None:
         for name in self.environment:
@@ -90,7 +92,7 @@ class Program:
 
         InputError unless each is one or the other.
         """
-        return replace(self, levers=check_holes(self.texts, space))
+        return replace(self, levers=check_holes(self.texts, space, self.placed or ()))
 
     @property
     def overruled(self) -> dict[str, tuple[str, ...]]:
@@ -102,7 +104,12 @@ class Program:
         return {name: found for name, found in own.items() if found}
 
     def check_installed(self, space: Space) -> None:
-        """InputError unless this machine has the program, and those that prepare and clean up."""
+        """InputError unless this machine has the program, and those that prepare and clean up.
+
+        What another place has only that place can tell.
+        """
+        if self.placed is not None:
+            return
         command = self.command(Point({name: (f.values or (0,))[0] for name, f in space.items()}))
         for words in filter(None, (command.words, command.prepare, command.cleanup)):
             check_program(words, command.directory, command.environment)

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from forerun.errors import InputError, one_line
 from forerun.factors import Point, Space
 from forerun.jobs.command import Command, Timing, time_command
-from forerun.measuring.design import Why
+from forerun.measuring.design import Chosen, Why
 from forerun.measuring.stopping import raised
 from forerun.study import Status
 
@@ -41,6 +41,9 @@ class Task:
     warmups: int = 0  # untimed runs of the same before it, at the same place
 
 
+Again = Callable[[str, Chosen], Task | None]  # by the uid of its run
+
+
 class Runner(Protocol):
     """Something that makes runs, up to `slots` at a time. The seam for clusters.
 
@@ -48,7 +51,9 @@ class Runner(Protocol):
     the same job, for only there they warm what will be used), asks the scheduler in `finished`, and
     gives the job's Timing as `time_command` makes it; it measures on the node, not from here. A
     failed job is a Timing with a status and a reason, not an exception: those end the campaign.
-    One whose `cancel_all` may have to wait also has a `hurry`, which a second Ctrl-C calls.
+    One whose `cancel_all` may have to wait also has a `hurry`, which a second Ctrl-C calls. One
+    that is not of this machine is `elsewhere`, so that this machine's noise is not spoken of; and
+    one whose tasks outlive it has an `adopt`, which finds them again: see `Adopting`.
     """
 
     @property
@@ -74,6 +79,17 @@ class Runner(Protocol):
 
     def close(self) -> None:
         """As `cancel_all`, and let go of everything else."""
+
+
+class Adopting(Protocol):
+    """A runner whose tasks go on when forerun is killed."""
+
+    def adopt(self, stored: Set[str], again: Again) -> list[Task]:
+        """Tasks of an earlier start that are under way, or have ended and nobody saw it.
+
+        `stored` are the uids of runs that the study has; `again` makes the task anew, or says that
+        nobody wants it any longer: such a one is ended. Each of the others will be `finished`.
+        """
 
 
 class LocalRunner:

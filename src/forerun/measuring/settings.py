@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from forerun._documents import Duration, Share, validated
+from forerun.compilers import Framework
 from forerun.errors import InputError, StudyError
 from forerun.factors import Point, Space
 from forerun.jobs.marker import Marker
@@ -36,6 +37,13 @@ def _path(value: object) -> object:
     return Path(value) if isinstance(value, str) and value else value
 
 
+def _line(text: str) -> str:
+    if not text or not text.isprintable():
+        raise ValueError("a text of one line, without control characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_line)]
 Count = Annotated[int, Field(ge=1, le=MOST_RUNS)]
 Whole = Annotated[int, Field(ge=0)]
 Few = Annotated[int, Field(ge=0, le=1000)]
@@ -59,6 +67,9 @@ class Settings(BaseModel):
     repeats: Count | None = None
     seed: Whole | None = None
     where: Annotated[tuple[str, ...] | None, Field(strict=False), BeforeValidator(_listed)] = None
+    on: Text | None = None  # the file of an infrastructure, or a profile; local: this machine
+    partition: Text | None = None
+    framework: Framework | None = None  # whose launcher starts workers
     slots: Annotated[int, Field(ge=1, le=1024)] | None = None
     retries: Few | None = None
     retry_failed: bool | None = None
@@ -82,9 +93,11 @@ class Settings(BaseModel):
         """These settings where they say something, and those of before where they do not.
 
         When to stop is one thing: who gives a new limit no longer wants the old ones. Nor does who
-        wants another design, whose repeats are its own too.
+        wants another design, whose repeats are its own too. Partitions are those of one place.
         """
         old, new = before.said, self.said
+        if "on" in new:
+            old.pop("partition", None)
         another = "design" in new and new["design"] != old.get("design", "adaptive")
         if another or any(name in new for name in _LIMITS):
             gone = (*_LIMITS, "repeats") if another else _LIMITS
@@ -92,6 +105,13 @@ class Settings(BaseModel):
         if "env" in old and "env" in new:
             new["env"] = old["env"] | new["env"]
         return Settings.model_validate(old | new)
+
+    def beside(self, directory: Path) -> Settings:
+        """The same, with the infrastructure's file found from this directory for good."""
+        path = directory / (self.on or "")
+        if self.on is None or not path.is_file():
+            return self
+        return self.model_copy(update={"on": str(path.absolute())})
 
     def kept(self) -> dict[str, Any]:
         """What a study keeps of them, as JSON, to go on in the same way."""
@@ -122,8 +142,11 @@ class Settings(BaseModel):
 
         return allowed if found else None
 
-    def design_for(self, space: Space) -> Design:
-        """The design over a space; InputError where it does not go with the rest."""
+    def design_for(self, space: Space, allowed: Allowed | None = None) -> Design:
+        """The design over a space; InputError where it does not go with the rest.
+
+        `allowed` says which points may be run where more than these settings do.
+        """
         name, repeats = self.design or "adaptive", self.repeats
         if name == "adaptive" and repeats is not None:
             expected = "another --design: the adaptive one repeats as the noise needs"
@@ -138,7 +161,7 @@ class Settings(BaseModel):
             points=points,
             repeats=repeats or 1,
             seed=self.seed or 0,
-            allowed=self.constraints(space),
+            allowed=allowed or self.constraints(space),
         )
 
     def program(self, text: str) -> Program:

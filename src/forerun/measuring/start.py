@@ -70,7 +70,8 @@ class Start:
         self._new_warnings: list[str] = []
         self._warnings: dict[str, None] = {}  # in order, each once
         self._said: set[str] = set()  # the names of what is said only once
-        self._versions = _versions(in_process=not campaign.programs)
+        self._elsewhere = getattr(self._runner, "elsewhere", False)
+        self._versions = _versions(in_process=not campaign.programs, here=not self._elsewhere)
         if recovered:
             are = "1 run" if recovered == 1 else f"{recovered} runs"
             verb = "is" if recovered == 1 else "are"
@@ -81,6 +82,7 @@ class Start:
         self._unstored.reserve()
         try:
             self._say_beforehand()
+            self._adopt()
             while not self._stop.requested:
                 self._fill()
                 if not self._running:
@@ -95,6 +97,22 @@ class Start:
             self._unstored.close()
             tidy(self._outputs, self._runs)
         return self._summary()
+
+    def _adopt(self) -> None:
+        """Go on with what an earlier start began, where that outlived it."""
+        adopt = getattr(self._runner, "adopt", None)
+        if adopt is None:
+            return
+        for task in adopt({run.uid for run in self._runs}, self._campaign.again):
+            self._running[task.uid] = (task, time.monotonic())
+        if found := len(self._running):
+            are = (
+                "1 job of an earlier start is"
+                if found == 1
+                else f"{found} jobs of an earlier start are"
+            )
+            self._warn(f"{are} under way or over: gone on with")
+            self._report()
 
     def _fill(self) -> None:
         """Start runs in all free slots, unless a limit is reached or nothing is missing."""
@@ -280,12 +298,8 @@ class Start:
         return output_directory(self._study.path)
 
     def _say_beforehand(self) -> None:
-        for line in noise.machine_warnings():
-            self._warn(line)
-        if busy := noise.load_warning(self._runner.slots):
-            self._warn(busy)
-        if self._runner.slots > 1:
-            self._warn(f"{self._runner.slots} runs at a time disturb each other's times")
+        if not self._elsewhere:
+            self._say_of_machine()
         due = {chosen.point for chosen in self._retries.due(self._runs, ())}
         failed = filter(self._campaign.asked, attempts.last_failures(self._runs))
         if over := len(set(failed) - due):
@@ -293,6 +307,14 @@ class Start:
             self._warn(f"{points} failed before and will not be tried again (option retry-failed)")
         self._judge()
         self._report()
+
+    def _say_of_machine(self) -> None:
+        for line in noise.machine_warnings():
+            self._warn(line)
+        if busy := noise.load_warning(self._runner.slots):
+            self._warn(busy)
+        if self._runner.slots > 1:
+            self._warn(f"{self._runner.slots} runs at a time disturb each other's times")
 
     def _say_of(self, run: Run, timing: Timing) -> None:
         load = timing.other_load if self._is_disturbed(timing) else 0.0
@@ -357,13 +379,11 @@ class Start:
         )
 
 
-def _versions(in_process: bool) -> dict[str, str]:
+def _versions(in_process: bool, here: bool) -> dict[str, str]:
     """What a run was made with; of a command nobody knows what it will import."""
-    found = {
-        "forerun": forerun.__version__,
-        "linux": platform.release(),
-        "python": platform.python_version(),
-    }
+    found = {"forerun": forerun.__version__}
+    if here:
+        found |= {"linux": platform.release(), "python": platform.python_version()}
     if in_process:
         loaded = {name: sys.modules[name] for name in _FRAMEWORKS if name in sys.modules}
         found |= {name: str(getattr(one, "__version__", "")) for name, one in loaded.items()}

@@ -67,7 +67,7 @@ def _asked(path: Path, found: StudyFile) -> Asked:
         several = "both command and [commands]" if found.commands else "no command"
         raise InputError(str(path), several, 'command = "…", or a table [commands] of named ones')
     here = path.parent
-    settings = found.measure.model_copy(
+    settings = found.measure.beside(here).model_copy(
         update={"directory": here / (found.measure.directory or "")}
     )
     commands = found.commands if found.command is None else {"": found.command}
