@@ -175,7 +175,7 @@ class Ground:
                 self._containers[key] = self.store.container(self.images[key], setting)
 
     def _image(self, setting: Setting, infrastructure: Infrastructure) -> str:
-        if setting.name == "plain" and (made := self.images.get(("mnist-cnn", "plain"))):
+        if setting.name == "plain" and (made := self.images.get((next(iter(WORKLOADS)), "plain"))):
             return made  # one for all workloads
         name = "plain" if setting.name == "plain" else setting.workload
         progress.print(f"building the image {name}")
