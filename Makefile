@@ -15,7 +15,7 @@ export OMP_NUM_THREADS := 1
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test system programs lint format bench planning frameworks scaling adaptive compilers memory
-.PHONY: wholeway staging timing data docs clean
+.PHONY: containers wholeway staging timing data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -50,6 +50,9 @@ planning: data setup  ## print what plans from published runs lose: make plannin
 
 compilers: setup  ## print where compiling the graph pays, by runs measured beforehand
 	$(BIN)/python benchmarks/compilers.py table --runs benchmarks/measured
+
+containers: setup  ## print how much faster planned images are, by blocks measured beforehand
+	$(BIN)/python benchmarks/containers.py table --runs benchmarks/measured
 
 frameworks: setup  ## print what the measured runs of three frameworks show, with figures for docs/
 	$(BIN)/python benchmarks/frameworks.py table --runs benchmarks/measured --figures docs/figures --cache .frameworks.json
