@@ -2,7 +2,9 @@
 
 The way is that of `forerun plan REQUEST --trial SECONDS`: the request's trials by a campaign, into
 a study of its own, and then the plan. What was spent is counted from outside, by the clock, from
-the start of each run to its end, with warm-ups and runs that failed.
+the start of each run to its end, with warm-ups and runs that failed. When all plans are made,
+whatever was chosen and the quickest of all are timed again by turns, so that neither a lucky run
+nor a slow quarter of an hour decides.
 """
 
 from __future__ import annotations
@@ -18,10 +20,9 @@ from pathlib import Path
 from kept import Kept
 from rich.console import Console
 from rich.table import Table
-from whole_way_runs import REPEATS, Measured, Workload, shown
+from whole_way_runs import BEST, Measured, Workload, shown
 
 from forerun.errors import InputError
-from forerun.factors import Point
 from forerun.infrastructure.detection import machine
 from forerun.jobs.command import Timing
 from forerun.measuring.asking import campaign_of
@@ -33,6 +34,7 @@ from forerun.study import Study
 
 MOST_REGRET, MOST_SHARE = 0.05, 0.10  # the claim
 SPARE = 0.9  # of the share that trials are given: a warm-up and the last run come on top
+TIMES = 7  # that whatever was chosen and the quickest are timed in all
 
 
 class Counting(LocalRunner):
@@ -122,41 +124,43 @@ def judge(choice: Choice, measured: Measured) -> Judged:
 
 def plans(names: Sequence[str], folder: Path, seeds: int, share: float, kept: Kept) -> list[Judged]:
     """Every workload planned with every seed, those of an earlier start aside, and judged."""
-    found: list[Judged] = []
     every = [Measured(Workload.load(name), folder) for name in names]
     for measured in every:
         if not measured.is_whole:
             where = f"whole-way-{measured.workload.name}.csv"
             raise InputError(where, "not all candidates", "all: whole_way.py measure")
+    made = [(measured, seed) for seed in range(seeds) for measured in every]  # by turns
+    choices: dict[str, list[Choice]] = {name: [] for name in names}
     with shown() as progress:
-        bar = progress.add_task("plans", total=seeds * len(every))
-        for seed in range(seeds):  # the workloads take turns
-            for measured in every:
-                workload = measured.workload
-                name = f"{workload.name} {seed} {share:g}"
-                if name not in kept:
-                    seconds = SPARE * share * measured.exhaustive
-                    kept.put({name: asdict(choose(workload, seed, seconds))})
-                choice = Choice(**kept[name])
-                confirm(measured, workload.space.point(choice.point))
-                found.append(judge(choice, measured))
-                progress.console.print(said(found[-1]), highlight=False)
-                progress.advance(bar)
-    return found
+        for measured, seed in progress.track(made, description="plans"):
+            workload = measured.workload
+            name = f"{workload.name} {seed} {share:g}"
+            if name not in kept:
+                seconds = SPARE * share * measured.exhaustive
+                kept.put({name: asdict(choose(workload, seed, seconds))})
+            choices[workload.name].append(Choice(**kept[name]))
+            progress.console.print(said(choices[workload.name][-1]), highlight=False)
+        for measured in progress.track(every, description="the best again"):
+            confirm(measured, choices[measured.workload.name])
+    return [judge(one, measured) for measured in every for one in choices[measured.workload.name]]
 
 
-def confirm(measured: Measured, point: Point) -> None:
-    """Time what was chosen as often as the best: one lucky run must not make it look better."""
-    while sum(one == point for one, _ in measured.runs) < REPEATS:
-        measured.add(point, measured.workload.time(point))
+def confirm(measured: Measured, choices: Sequence[Choice]) -> None:
+    """Time what was chosen and the quickest by turns, until each has been timed often enough."""
+    typical = measured.typical
+    points = {*sorted(typical, key=typical.__getitem__)[:BEST]}
+    points |= {measured.workload.space.point(choice.point) for choice in choices}
+    for times in range(1, TIMES + 1):
+        for point in sorted(points, key=typical.__getitem__):
+            if sum(one == point for one, _ in measured.runs) < times:
+                measured.add(point, measured.workload.time(point))
 
 
-def said(one: Judged) -> str:
+def said(choice: Choice) -> str:
     """One line on a choice."""
-    choice = one.choice
     return (
         f"{choice.workload}, seed {choice.seed}: {choice.trials} trials, {choice.spent:.0f} s, "
-        f"{one.share:.1%} of exhaustive; regret {one.regret:.1%}"
+        f"and {choice.thinking:.0f} s to choose them and to plan"
     )
 
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 from rows import append
-from whole_way_plans import Choice, Judged, fulfilled, judge
+from whole_way_plans import TIMES, Choice, Judged, confirm, fulfilled, judge
 from whole_way_runs import BEST, NAMES, REPEATS, Measured, Workload, missing
 
 from forerun.errors import InputError
 from forerun.factors import Point
+from forerun.jobs.command import Timing
 from forerun.planning.trials import trial_of
 
 
@@ -19,7 +20,8 @@ def test_every_workload_has_enough_candidates_and_shorter_trials(name: str, tmp_
     (epochs,) = workload.space["epochs"].values
     tried = trial_of(workload.request, tmp_path / "r.yaml", 60.0).space
     assert tried is not None
-    assert max(map(float, tried["epochs"].values)) <= 0.4 * float(epochs)
+    assert min(map(float, tried["epochs"].values)) <= 0.1 * float(epochs)
+    assert max(map(float, tried["epochs"].values)) <= float(epochs)
     assert {n: tried[n].values for n in workload.request.free} == {
         n: workload.space[n].values for n in workload.request.free
     }
@@ -90,3 +92,20 @@ def test_the_claim_holds_for_each_workload_in_the_mean() -> None:
     assert fulfilled(fine)
     assert not fulfilled([*fine, judged("mixer", 0, 90.0, 10.6)])
     assert not fulfilled([*fine, judged("mixer", 0, 101.0, 10.0)])
+
+
+def test_what_was_chosen_and_the_best_are_timed_by_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = Workload.load("gru")
+    monkeypatch.setattr(Workload, "time", lambda *_: Timing("ok", 9.0, wall_seconds=9.0))
+    measured = Measured(workload, tmp_path)
+    for place, point in enumerate(workload.candidates):
+        measured.add(point, Timing("ok", 10.0 + place, wall_seconds=10.0 + place))
+    last = workload.candidates[-1]
+    confirm(measured, [Choice("gru", 0, 5, 1.0, 1.0, dict(last), 9.0)])
+    again = [point for point, _ in measured.runs[len(workload.candidates) :]]
+    finalists = [*workload.candidates[:BEST], last]
+    assert again == finalists * (TIMES - 1)
+    confirm(measured, [])
+    assert len(measured.runs) == len(workload.candidates) + len(again)
