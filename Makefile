@@ -69,8 +69,8 @@ staging: setup  ## stage data from a disk that is made slow, as root, and compar
 memory: setup  ## print how many candidates that plans call feasible would run out of memory
 	$(BIN)/python benchmarks/memory.py --runs benchmarks/measured --cache .memory.json
 
-wholeway: setup  ## plan three training scripts by short trials, beside all that was measured: on an idle machine
-	$(BIN)/python benchmarks/whole_way.py plan --runs benchmarks/measured --cache .whole-way.json
+wholeway: setup  ## print what plans by short trials lose, of three training scripts whose candidates were all measured
+	$(BIN)/python benchmarks/whole_way.py plan --runs benchmarks/measured --cache benchmarks/measured/whole-way-plans.json
 
 timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py
