@@ -40,7 +40,7 @@ def opened(folder: Path, place: Cluster, command: str, *factors: str, **given: A
 
 def spec_at(place: Cluster, study: Opened, warmups: int = 0, **point: Any) -> JobSpec:
     own = study.programs[""]
-    task = Task(uuid4().hex, Point(point), "grid", "", own.command(Point(point)), warmups)
+    task = Task(uuid4().hex, Point(point), "chosen", "", own.command(Point(point)), warmups)
     return place._spec(study.space, own, task, Path("/scratch/job"), study.study.path)
 
 

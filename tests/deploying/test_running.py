@@ -32,8 +32,8 @@ def task(*words: str) -> Task:
 
 def spec(one: Task, folder: Path) -> JobSpec:
     assert one.command is not None
-    where = {"folder": str(folder), "directory": str(folder.parent)}
-    return JobSpec("toy", one.command.words, uid=one.uid, **where)
+    words, beside = one.command.words, str(folder.parent)
+    return JobSpec("toy", words, str(folder), one.uid, directory=beside)
 
 
 @pytest.fixture
