@@ -15,14 +15,14 @@ export OMP_NUM_THREADS := 1
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test system programs lint format bench planning frameworks scaling adaptive compilers memory
-.PHONY: wholeway staging timing data docs clean
+.PHONY: containers wholeway staging timing data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
 
 setup: $(VENV)/.for-development  ## set up .venv for development
 
-demo: $(VENV)/.for-use  ## set up, time a real training here, and predict a run that was not made
+demo: $(VENV)/.for-use  ## set up, time a real training here, predict a run, plan the best one and deploy it
 	$(BIN)/forerun demo
 
 test: lint  ## set up, lint, and run all tests
@@ -51,6 +51,9 @@ planning: data setup  ## print what plans from published runs lose: make plannin
 compilers: setup  ## print where compiling the graph pays, by runs measured beforehand
 	$(BIN)/python benchmarks/compilers.py table --runs benchmarks/measured
 
+containers: setup  ## print how much faster planned images are, by blocks measured beforehand
+	$(BIN)/python benchmarks/containers.py table --runs benchmarks/measured
+
 frameworks: setup  ## print what the measured runs of three frameworks show, with figures for docs/
 	$(BIN)/python benchmarks/frameworks.py table --runs benchmarks/measured --figures docs/figures --cache .frameworks.json
 
@@ -66,8 +69,8 @@ staging: setup  ## stage data from a disk that is made slow, as root, and compar
 memory: setup  ## print how many candidates that plans call feasible would run out of memory
 	$(BIN)/python benchmarks/memory.py --runs benchmarks/measured --cache .memory.json
 
-wholeway: setup  ## plan three training scripts by short trials, beside all that was measured: on an idle machine
-	$(BIN)/python benchmarks/whole_way.py plan --runs benchmarks/measured --cache .whole-way.json
+wholeway: setup  ## print what plans by short trials lose, of three training scripts whose candidates were all measured
+	$(BIN)/python benchmarks/whole_way.py plan --runs benchmarks/measured --cache benchmarks/measured/whole-way-plans.json
 
 timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py
@@ -77,7 +80,8 @@ data:
 
 # What the system tests need of the machine. Where it cannot be installed, its tests say so and are skipped.
 programs:
-	@missing=""; for pair in chromium:chromium hyperfine:hyperfine ip:iproute2 munged:munge npm:npm qsub:slurm-wlm-torque shellcheck:shellcheck slurmctld:slurm-wlm; do \
+	@missing=""; for pair in buildah:buildah chromium:chromium debootstrap:debootstrap hyperfine:hyperfine ip:iproute2 munged:munge npm:npm \
+		qsub:slurm-wlm-torque shellcheck:shellcheck slurmctld:slurm-wlm; do \
 		command -v $${pair%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if test -n "$$missing" && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \

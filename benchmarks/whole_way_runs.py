@@ -119,18 +119,36 @@ class Measured:
         return sum(seconds or 0.0 for seconds in self.first.values())
 
     @property
+    def _exhaustive_runs(self) -> int:
+        return len(self.workload.candidates) + BEST * (REPEATS - 1)
+
+    @property
+    def afresh(self) -> list[tuple[Point, float | None]]:
+        """The runs after all candidates were timed, and the quickest of them again."""
+        return self.runs[self._exhaustive_runs :]
+
+    @property
     def typical(self) -> dict[Point, float]:
-        """The median of each candidate's runs."""
-        times: dict[Point, list[float]] = {}
-        for point, seconds in self.runs:
-            if seconds is not None:
-                times.setdefault(point, []).append(seconds)
-        return {point: statistics.median(found) for point, found in times.items()}
+        """The median of each candidate's runs, without those that were made afresh."""
+        return _medians(self.runs[: self._exhaustive_runs])
+
+    @property
+    def fresh(self) -> dict[Point, float]:
+        """The median of the runs that were made afresh, of those that have any."""
+        return _medians(self.afresh)
+
+    @property
+    def best(self) -> Point:
+        """What one would choose who had timed all: of those timed again the quickest."""
+        times = Counter(point for point, _ in self.runs[: self._exhaustive_runs])
+        typical = self.typical
+        again = [point for point in typical if times[point] >= REPEATS]
+        return min(again or typical, key=typical.__getitem__)
 
     @property
     def is_whole(self) -> bool:
         """Whether every candidate has been timed, and the quickest as often as they should be."""
-        return not missing(self.workload.candidates, self.runs)
+        return not missing(self.workload.candidates, self.runs[: self._exhaustive_runs])
 
     def add(self, point: Point, timing: Timing) -> None:
         """One more run, on the disk when this returns."""
@@ -146,6 +164,14 @@ class Measured:
             self._path, self._columns, [{**point, **taken, **told, "status": timing.status}]
         )
         self.runs.append((point, timing.seconds if fine else None))
+
+
+def _medians(runs: Sequence[tuple[Point, float | None]]) -> dict[Point, float]:
+    times: dict[Point, list[float]] = {}
+    for point, seconds in runs:
+        if seconds is not None:
+            times.setdefault(point, []).append(seconds)
+    return {point: statistics.median(found) for point, found in times.items()}
 
 
 def missing(candidates: Sequence[Point], runs: Sequence[tuple[Point, float | None]]) -> list[Point]:

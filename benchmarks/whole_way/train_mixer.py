@@ -24,10 +24,10 @@ def arguments() -> argparse.Namespace:
 
 
 given = arguments()
-if given.threads == 1:  # is read when JAX starts
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+# JAX makes as many threads as it may use processors, and has no other switch for that.
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.threads])
 
-import jax  # noqa: E402 - after the variable
+import jax  # noqa: E402 - after its processors are chosen
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 

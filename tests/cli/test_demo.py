@@ -46,7 +46,8 @@ def test_the_demo_measures_and_then_runs_what_it_predicted(
 ) -> None:
     done = forerun("demo", "-o", training, "--budget", "2")
     assert done.code == 0
-    assert typed(done) == ["measure", "fit", "explain", "predict", "measure", "report"]
+    first = ["measure", "fit", "explain", "predict", "measure"]
+    assert typed(done) == [*first, "plan", "deploy", "plan", "report"]
     assert "Predicted: " in done.out
     assert "Measured:  " in done.out
     assert "the interval" in done.out
@@ -54,12 +55,21 @@ def test_the_demo_measures_and_then_runs_what_it_predicted(
     with Study.open(training / "lenet.db") as study:
         runs = study.runs("ok")
         assert study.space.intrinsic == ("filters",)
-    assert len(runs) > 8
-    assert [run.point for run in runs].count(runs[-1].point) == 1  # it had not been run before
+    assert len(runs) > 9
+    *_, predicted, deployed = runs
+    assert [run.point for run in runs].count(predicted.point) == 1  # it had not been run before
+    assert deployed.source.startswith("deployment ")
+    assert (deployed.point["filters"], deployed.point["batch"]) == (32, 64)
+    counts = [line for line in done.out.splitlines() if "model of" in line]
+    assert [f"model of {len(runs) - 1} runs" in counts[0], f"of {len(runs)} runs" in counts[1]] == [
+        True,
+        True,
+    ]
 
     again = forerun("demo", "-o", training, "--budget", "2", "--json").document
-    assert again["runs"] == len(runs) + 1  # the budget is spent: only another one is predicted
-    assert again["point"] != dict(runs[-1].point)
+    assert again["runs"] == len(runs) + 2  # the budget is spent: another one, and another job
+    assert again["point"] != dict(predicted.point)
+    assert again["job"].endswith("job-2")
     assert again["low"] <= again["predicted"] <= again["high"]
     assert again["measured"] > 0
 

@@ -35,10 +35,11 @@ def demo(
     ] = _BUDGET,
     json: Json = False,
 ) -> None:
-    """Go the whole way in under five minutes: measure, fit, explain, predict, check, report.
+    """Go the whole way in about five minutes: measure, fit, predict, check, plan, deploy, report.
 
     A real PyTorch training script is measured on this machine. Then a configuration that was not
-    run is predicted, and run after all. PyTorch is set up first in a folder of its own, unless this
+    run is predicted, and run after all; the best one is planned, run as a job, and its time goes
+    back. PyTorch is set up first in a folder of its own, unless this
     Python has it. Interrupted, the next start goes on with the runs that there are.
     """
     walk = _recorded if recorded else _live(budget)

@@ -1,4 +1,4 @@
-"""The demonstration on this machine: a PyTorch training script, measured, learnt and predicted."""
+"""The demonstration on this machine: a PyTorch training, measured, learnt, predicted, deployed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forerun.cli.common import note
+from forerun.cli.demo_deploy import deploy
 from forerun.cli.demo_steps import say, type_
 from forerun.cli.tables import words as words_of
 from forerun.errors import InputError
@@ -63,7 +64,8 @@ def walk(output: Path, training: Sequence[str], budget: str) -> dict[str, Any]:
         f" For {seconds(duration(budget))} forerun runs it at configurations that it chooses,"
         " and learns from the times of the whole runs."
     )
-    _measure(file, training, budget)
+    command = _command(training)
+    _measure(file, command, budget)
     study = Study.open(file)
     type_("fit", str(file))
     type_("explain", str(file))
@@ -76,20 +78,26 @@ def walk(output: Path, training: Sequence[str], budget: str) -> dict[str, Any]:
     type_("measure", str(file), *values, "--design", "grid", "--warmup", "0")
     verdict["measured"] = _measured(study, point)
     say(_comparison(verdict))
+    made = deploy(output, command, file)
     type_("report", str(file), "-o", str(page))
     say(_closing(page))
-    found = {"directory": str(output), "study": str(file), "page": str(page)}
+    found = {"directory": str(output), "study": str(file), "page": str(page), **made}
     return {**found, "runs": len(study.runs("ok")), "point": dict(point), **verdict}
 
 
-def _measure(file: Path, training: Sequence[str], budget: str) -> None:
+def _command(training: Sequence[str]) -> str:
+    """The command with a hole for each factor."""
     holes = " ".join(f"--{name} {{{name}}}" for name in FACTORS)
     # A hole is written in braces: those of a path are doubled.
     words = shlex.join(word.replace("{", "{{").replace("}", "}}") for word in training)
+    return f"{words} {holes}"
+
+
+def _measure(file: Path, command: str, budget: str) -> None:
     listed = [word for name, text in FACTORS.items() for word in ("-f", f"{name}={text}")]
     limits = ("--budget", budget, "--error", _ERROR)
     described = ("--intrinsic", INTRINSIC, *limits)
-    type_("measure", f"{words} {holes}", *listed, *described, "-o", str(file))
+    type_("measure", command, *listed, *described, "-o", str(file))
 
 
 def unseen(study: Study) -> Point:
@@ -140,5 +148,7 @@ def _closing(page: Path) -> str:
         "With a program of your own:\n"
         "  forerun measure 'python train.py --batch {batch}' -f batch=16..256 -o runs.db\n"
         "  forerun fit runs.db\n"
-        "  forerun report runs.db"
+        "  forerun report runs.db\n"
+        "  forerun plan request.yaml -o plan.json\n"
+        "  forerun deploy plan.json --wait"
     )
