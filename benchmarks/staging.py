@@ -110,7 +110,7 @@ class Place:
 
     def __init__(self, slow: Path, fast: Path, group: Group, size: float) -> None:
         self.slow, self.fast, self.group = slow, fast, group
-        for number in range(round(size / FILE)):
+        for number in range(max(1, round(size / FILE))):
             _write(slow / f"{number:05}.raw", os.urandom(FILE))
         self.size = sum(path.stat().st_size for path in slow.iterdir())
         self.stage()
