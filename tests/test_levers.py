@@ -99,7 +99,9 @@ def test_a_graph_compiler_that_registers_itself_is_a_value(
 
 def test_an_allocator_is_loaded_into_the_program(libraries: Path) -> None:
     library = str(libraries / "libjemalloc.so.2")
-    assert levers.variables("allocator", "jemalloc") == {"LD_PRELOAD": library}
+    found = levers.variables("allocator", "jemalloc")
+    assert found["LD_PRELOAD"] == library
+    assert "dirty_decay_ms:-1" in found["MALLOC_CONF"]  # what it has it keeps
     for value, is_loaded in (("jemalloc", True), ("glibc", False)):
         words = [sys.executable, "-c", "print(open('/proc/self/maps').read())"]
         variables = levers.variables("allocator", value)
@@ -112,15 +114,21 @@ def test_other_libraries_that_are_loaded_stay(
 ) -> None:
     monkeypatch.setenv("LD_PRELOAD", "/opt/libtrace.so /usr/lib/libtcmalloc.so.4")
     own = str(libraries / "libjemalloc.so.2")
-    assert levers.variables("allocator", "glibc") == {"LD_PRELOAD": "/opt/libtrace.so"}
-    assert levers.variables("allocator", "jemalloc") == {"LD_PRELOAD": f"{own}:/opt/libtrace.so"}
+    assert levers.variables("allocator", "glibc") == {
+        "LD_PRELOAD": "/opt/libtrace.so",
+        "MALLOC_CONF": "",
+    }
+    found = levers.variables("allocator", "jemalloc")
+    assert found["LD_PRELOAD"] == f"{own}:/opt/libtrace.so"
 
 
 def test_a_library_that_is_not_here_is_named_with_its_package(
     libraries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(levers._ALLOCATORS, "jemalloc", (("libnobody.so.9",), "libjemalloc2"))
-    told = r"factor allocator: found jemalloc, .*; libnobody.so.9 is Debian's package libjemalloc2"
+    monkeypatch.setitem(
+        levers._ALLOCATORS, "jemalloc", levers.Allocator(("libnobody.so.9",), "libjemalloc2")
+    )
+    told = r"factor allocator: found jemalloc, .*; libnobody.so.9 is Debian's libjemalloc2"
     with pytest.raises(InputError, match=told):
         levers.variables("allocator", "jemalloc")
     # Made for another processor, the linker would pass over it in silence.

@@ -99,7 +99,7 @@ def test_the_plain_image_pulls_no_lever_and_the_planned_one_those_of_the_plan(
     request = Request.load(application / "resnet-50.yaml")
     plain = containers_images.plain_setting("resnet-50", request, here)
     spec = containers_images.image_spec(plain, here)
-    assert spec.variables == {"LD_PRELOAD": ""}
+    assert spec.variables == {"LD_PRELOAD": "", "MALLOC_CONF": ""}
     assert spec.name == PLAIN
     assert spec.files == tuple(sorted(SCRIPTS))
     assert plain.variables == {}

@@ -72,7 +72,14 @@ def test_who_interrupts_waiting_leaves_the_job_running(
 ) -> None:
     planned(epochs=100)
     words = [sys.executable, "-m", "forerun", "deploy", "plan.json", "-o", "run", "--wait"]
-    waiting = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    waiting = subprocess.Popen(
+        words,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # Whoever starts the tests in the background has them ignore it, and their children too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     until = time.monotonic() + 60
     while not (deployable / "run" / "job.out").exists():
         assert time.monotonic() < until

@@ -25,9 +25,10 @@ def test_the_allocator_lies_where_the_machine_has_its_libraries() -> None:
     made = image(allocator="tcmalloc", machine="aarch64", environment={"OMP_NUM_THREADS": "2"})
     assert made.variables == {
         "LD_PRELOAD": "/usr/lib/aarch64-linux-gnu/libtcmalloc_minimal.so.4",
+        "MALLOC_CONF": "",
         "OMP_NUM_THREADS": "2",
     }
-    assert image().variables == {"LD_PRELOAD": ""}  # whatever the host has set
+    assert image().variables == {"LD_PRELOAD": "", "MALLOC_CONF": ""}  # whatever the host has set
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_names_of_packages_are_compared_as_indices_do() -> None:
         (
             {"environment": {"PATH": "/tmp"}},
             "image, environment: found PATH, expected a variable's name, "
-            "other than PATH and LD_PRELOAD",
+            "other than PATH, LD_PRELOAD, MALLOC_CONF",
         ),
         (
             {"directory": "/etc"},

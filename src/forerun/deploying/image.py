@@ -75,7 +75,7 @@ class ImageSpec:
         _check_packages(self)
         _check_tables(self)
         _check_paths(self)
-        levers.allocator_library(self.allocator)
+        levers.allocator(self.allocator)
         _ = self.flags
 
     @property
@@ -92,7 +92,7 @@ class ImageSpec:
         own: set[str] = set()
         if self.flavour != "official" and not self.is_python:
             own = {"ca-certificates", "python3", "python3-venv"}
-        library = levers.allocator_library(self.allocator)[1]
+        library = levers.allocator(self.allocator).package
         return tuple(sorted({*own, *self.system} | ({library} if library else set())))
 
     @property
@@ -103,9 +103,10 @@ class ImageSpec:
     @property
     def variables(self) -> dict[str, str]:
         """The environment, with the allocator where it lies inside the image."""
-        library = levers.allocator_library(self.allocator)[0]
-        path = f"/usr/lib/{_TRIPLETS[self.machine]}/{library}" if library else ""
-        return dict(sorted({"LD_PRELOAD": path, **self.environment}.items()))
+        allocator = levers.allocator(self.allocator)
+        place = f"/usr/lib/{_TRIPLETS[self.machine]}/"
+        own = allocator.variables([f"{place}{allocator.file}"] if allocator.file else [])
+        return dict(sorted({**own, **self.environment}.items()))
 
     @property
     def flags(self) -> str:
@@ -210,10 +211,13 @@ def _check_packages(spec: ImageSpec) -> None:
         raise InputError("image, source", ", ".join(spec.source) or "none", expected)
 
 
+_OWN = ("PATH", "LD_PRELOAD", "MALLOC_CONF")  # variables that an image sets by what it holds
+
+
 def _check_tables(spec: ImageSpec) -> None:
     for name, value in spec.environment.items():
-        if not _VARIABLE.fullmatch(name) or name in ("PATH", "LD_PRELOAD"):
-            expected = "a variable's name, other than PATH and LD_PRELOAD"
+        if not _VARIABLE.fullmatch(name) or name in _OWN:
+            expected = f"a variable's name, other than {', '.join(_OWN)}"
             raise InputError("image, environment", name, expected)
         if not _VALUE.fullmatch(value):
             expected = "letters, digits, blanks and . / : = , + @ % ~ _ -"

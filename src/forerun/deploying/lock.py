@@ -153,9 +153,9 @@ def inside(project: Path, name: str) -> Path:
     try:
         found = path.resolve(strict=True)
     except (OSError, RuntimeError):
-        raise InputError("image, files", path, "a file of the application") from None
+        raise InputError(str(path), "no file", "a file of the application") from None
     if not found.is_relative_to(project.resolve()) or not found.is_file():
-        raise InputError("image, files", path, "a file inside the project")
+        raise InputError(str(path), "a way out of it", "a file inside the project")
     return found
 
 

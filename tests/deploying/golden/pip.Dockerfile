@@ -17,6 +17,7 @@ RUN python3 -m venv /opt/venv
 RUN /opt/venv/bin/python -m pip --no-cache-dir --disable-pip-version-check install numpy==2.4.6 torch==2.13.0 --only-binary :all: --extra-index-url https://download.pytorch.org/whl/cpu
 
 ENV LD_PRELOAD="/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" \
+    MALLOC_CONF="oversize_threshold:1,background_thread:true,metadata_thp:auto,dirty_decay_ms:-1,muzzy_decay_ms:-1" \
     MKL_NUM_THREADS="2" \
     NPROC="2" \
     NVIDIA_TF32_OVERRIDE="1" \
