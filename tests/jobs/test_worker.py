@@ -100,6 +100,24 @@ time.sleep(60)"""
         assert job.wait(timeout=20) == 40
 
 
+def test_who_signals_the_whole_tree_reaches_the_program_once(attempt: Path) -> None:
+    code = f"""
+import os, signal, time
+got = []
+signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
+print(os.getpid())
+{READY}
+time.sleep(1)
+raise SystemExit(40 + len(got))"""
+    with start(attempt, *python(code)) as job:
+        assert job.stdout is not None
+        program = int(job.stdout.readline())
+        job.stdout.readline()
+        os.kill(program, signal.SIGWINCH)
+        job.send_signal(signal.SIGWINCH)
+        assert job.wait(timeout=20) == 41
+
+
 def test_a_signal_that_the_program_does_not_know_ends_both(attempt: Path) -> None:
     with start(attempt, *python(f"import time; {READY}; time.sleep(60)")) as job:
         assert job.stdout is not None

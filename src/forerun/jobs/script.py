@@ -91,6 +91,7 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
             stage=_stage(spec, scheduler),
             launch=_launch(spec, scheduler, way),
             again=_again(scheduler),
+            steps=_steps(scheduler, way),
             expires=expires,
             warns=warns,
             timers=requeues or expires,
@@ -286,6 +287,14 @@ def _launch(spec: JobSpec, scheduler: Scheduler, way: Way) -> str:
 def _behind_qsub(slurm: str, pbs: str) -> str:
     """Both ways: `qsub` may be a face of Slurm, where the way of PBS does not exist."""
     return f"if [[ -n ${{SLURM_JOB_ID-}} ]]; then\n  {slurm}\nelse\n  {pbs}\nfi"
+
+
+def _steps(scheduler: Scheduler, way: Way) -> str:
+    """The command that signals the program where it is a step of Slurm's; none where it is not."""
+    if way in ("single", "local") or scheduler == "none":
+        return ""
+    signal = 'scancel --signal=28 "$SLURM_JOB_ID" 2>/dev/null'
+    return signal if scheduler == "slurm" else f"[[ -n ${{SLURM_JOB_ID-}} ]] && {signal}"
 
 
 def _again(scheduler: Scheduler) -> str:

@@ -7,7 +7,9 @@ image has: it needs nothing but the standard library of Python 3.8, and nothing 
 
 It exits as the program did: with its code, or with 128 and the number of the signal that ended it.
 With FORERUN_SAVE_BELOW in the environment the program is a launcher that does not know SIGUSR1
-(torchrun): it ignores the signal, and the processes that it started get it.
+(torchrun): it ignores the signal, and the processes that it started get it. SIGWINCH, which means
+nothing to a program without a screen, is passed on as SIGUSR1: whoever signals a whole tree of
+processes reaches the program by that one way alone.
 """
 
 # Not pathlib: it would make this slower to start, and larger.
@@ -18,7 +20,8 @@ import signal
 import sys
 from contextlib import suppress
 
-PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCONT)
+PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCONT, signal.SIGWINCH)
+SAVE = signal.SIGUSR1
 BELOW = "FORERUN_SAVE_BELOW"
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 # Where launchers say which process this is; those that start it last come first.
@@ -37,10 +40,10 @@ def main(attempt: str, words: "list[str]") -> int:
         become(words, below)
 
     def pass_on(number: int, _: object) -> None:
-        save = below and number == signal.SIGUSR1
-        for one in children(pid) if save else [pid]:
+        passed = SAVE if number == signal.SIGWINCH else number
+        for one in children(pid) if below and passed == SAVE else [pid]:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(one, number)
+                os.kill(one, passed)
 
     for number in PASSED:
         signal.signal(number, pass_on)
@@ -62,7 +65,7 @@ def become(words: "list[str]", below: bool) -> None:
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     if below:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.signal(SAVE, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
     try:
         os.execvp(words[0], words)

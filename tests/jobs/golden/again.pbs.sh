@@ -60,25 +60,30 @@ forerun_later() {
   forerun_timers+=("$!")
 }
 
+# Ask the program to save. (In a trap a bare return would have the code of what it interrupted.)
+forerun_save() {
+  kill -USR1 "$forerun_child" 2>/dev/null || :
+}
+
 # The time is nearly over: the program is asked to save and to end, and is made to if it does not.
 forerun_warn() {
   forerun_woken=1
-  if [[ -n $forerun_warned ]]; then return; fi
+  if [[ -n $forerun_warned ]]; then return 0; fi
   forerun_warned=1
   forerun_note "warned $(forerun_now)"
   if [[ -z $forerun_child ]]; then exit 75; fi # it has not begun
-  kill -USR1 "$forerun_child" 2>/dev/null || :
+  forerun_save
   forerun_later 90 TERM "$forerun_child"
 }
 
 # Cancelled, or about to make room for another: this job does not start itself again.
 forerun_stop() {
   forerun_woken=1
-  if [[ -n $forerun_stopped ]]; then return; fi
+  if [[ -n $forerun_stopped ]]; then return 0; fi
   forerun_stopped=1
   if [[ -z $forerun_child ]]; then exit 143; fi
   forerun_note "warned $(forerun_now)"
-  kill -USR1 "$forerun_child" 2>/dev/null || :
+  forerun_save
   forerun_later 20 TERM "$forerun_child"
 }
 
