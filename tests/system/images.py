@@ -37,7 +37,7 @@ runtime = "runc"
 """
 STORAGE = """\
 [storage]
-driver = "vfs"
+driver = "overlay"
 graphroot = "{folder}/graph"
 runroot = "{folder}/run"
 """
@@ -169,10 +169,13 @@ def builder(folder: Path, root: Path) -> Iterator[Builder]:
     made = Builder(folder, pip_settings(folder), environment)
     try:
         container = made.buildah("from", "scratch").strip()
-        made.buildah("add", "--quiet", container, f"{root}/", "/")
+        inside = made.buildah("mount", container).strip()
+        tried(["cp", "--archive", f"{root}/.", inside])
+        made.buildah("umount", container)
         made.buildah("config", "--env", f"PATH={PATH}", container)
         policy = ("--signature-policy", str(folder / "policy.json"))
-        made.buildah("commit", *policy, "--rm", "--quiet", container, BASE)
+        quick = ("--rm", "--quiet", "--disable-compression")
+        made.buildah("commit", *policy, *quick, container, BASE)
         yield made
     finally:
         subprocess.run(["buildah", "rmi", "--all", "--force"], env=environment, capture_output=True)
