@@ -186,7 +186,7 @@ class Ground:
         """One block."""
         key = (block.workload, block.setting)
         if block.place == "container":
-            words = ("podman", "start", "--attach", self._containers[key])
+            words: tuple[str, ...] = ("podman", "start", "--attach", self._containers[key])
             environment = self._work.of_containers
         else:
             words = self.settings[key].words

@@ -72,15 +72,18 @@ def tried(
     return done
 
 
-def root_of(folder: Path) -> Path:
-    """The files of a small Debian, without its devices, which would be copied byte by byte."""
+def root_of(folder: Path, compiled: bool = True) -> Path:
+    """The files of a small Debian, without its devices, which would be copied byte by byte.
+
+    `compiled` is what pip does with the packages that it installs: it takes half of its time.
+    """
     root = folder / "debian"
     tried(["debootstrap", "--variant=minbase", "bookworm", str(root), MIRROR])
     shutil.rmtree(root / "dev")
     (root / "dev").mkdir()
     shutil.rmtree(root / "var/cache/apt/archives", ignore_errors=True)
     (root / "var/cache/apt/archives/partial").mkdir(parents=True)
-    _set_up_pip(root)
+    _set_up_pip(root, compiled)
     return root
 
 
@@ -109,7 +112,7 @@ def _pip_settings() -> dict[str, list[str]]:
     return found
 
 
-def _set_up_pip(root: Path) -> None:
+def _set_up_pip(root: Path, compiled: bool) -> None:
     """Let pip find inside what it finds here, and where; and places to bind its folders at.
 
     Certificates may not lie where the image's own are to be installed.
@@ -118,7 +121,7 @@ def _set_up_pip(root: Path) -> None:
     if CERTIFICATES.exists():
         shutil.copy(CERTIFICATES, root / "opt/certificates.crt")
         lines.append("cert = /opt/certificates.crt")
-    lines += ["[install]", "no-compile = true"]  # half of the time that torch takes
+    lines += [] if compiled else ["[install]", "no-compile = true"]
     (root / "etc/pip.conf").write_text("\n".join(["[global]", *lines, ""]))
     for path in folders_of_pip():
         Path(f"{root}{path}").mkdir(parents=True, exist_ok=True)
@@ -136,6 +139,16 @@ class Builder:
         """What buildah says."""
         done = tried(["buildah", *words], env=self.environment, cwd=cwd)
         return done.stdout + done.stderr
+
+    def import_base(self, root: Path) -> None:
+        """Make the base image of a Debian's files."""
+        container = self.buildah("from", "scratch").strip()
+        tried(["cp", "--archive", f"{root}/.", self.buildah("mount", container).strip()])
+        self.buildah("umount", container)
+        self.buildah("config", "--env", f"PATH={PATH}", container)
+        policy = ("--signature-policy", str(self.folder / "policy.json"))
+        quick = ("--rm", "--quiet", "--disable-compression")
+        self.buildah("commit", *policy, *quick, container, self.base)
 
     def build(self, context: Path, name: str) -> str:
         """Build the Dockerfile of a folder; what was said meanwhile."""
@@ -177,14 +190,7 @@ def builder(folder: Path, root: Path, base: str) -> Iterator[Builder]:
     }
     made = Builder(folder, base, environment)
     try:
-        container = made.buildah("from", "scratch").strip()
-        inside = made.buildah("mount", container).strip()
-        tried(["cp", "--archive", f"{root}/.", inside])
-        made.buildah("umount", container)
-        made.buildah("config", "--env", f"PATH={PATH}", container)
-        policy = ("--signature-policy", str(folder / "policy.json"))
-        quick = ("--rm", "--quiet", "--disable-compression")
-        made.buildah("commit", *policy, *quick, container, base)
+        made.import_base(root)
         yield made
     finally:
         subprocess.run(["buildah", "rmi", "--all", "--force"], env=environment, capture_output=True)

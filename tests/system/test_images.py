@@ -75,7 +75,7 @@ def base(layout: Path) -> Iterator[str]:
 def building(base: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
     if reason := images.why_not():
         pytest.skip(reason)
-    root = root_of(tmp_path_factory.mktemp("debian"))
+    root = root_of(tmp_path_factory.mktemp("debian"), compiled=False)
     with builder(tmp_path_factory.mktemp("buildah"), root, base) as made:
         shutil.rmtree(root)
         yield made
