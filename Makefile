@@ -80,8 +80,8 @@ data:
 
 # What the system tests need of the machine. Where it cannot be installed, its tests say so and are skipped.
 programs:
-	@missing=""; for pair in buildah:buildah chromium:chromium debootstrap:debootstrap hyperfine:hyperfine ip:iproute2 munged:munge npm:npm \
-		qsub:slurm-wlm-torque shellcheck:shellcheck slurmctld:slurm-wlm; do \
+	@missing=""; for pair in buildah:buildah chromium:chromium debootstrap:debootstrap hyperfine:hyperfine ip:iproute2 mksquashfs:squashfs-tools munged:munge npm:npm \
+		patchelf:patchelf qsub:slurm-wlm-torque shellcheck:shellcheck slurmctld:slurm-wlm; do \
 		command -v $${pair%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if test -n "$$missing" && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \

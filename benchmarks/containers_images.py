@@ -29,20 +29,10 @@ from typing import cast
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tests" / "system"))  # images are made there too
 
-from images import (  # noqa: E402
-    BASE,
-    CONFIG,
-    PATH,
-    POLICY,
-    Builder,
-    pip_settings,
-    root_of,
-    tried,
-    why_not,
-)
+from images import CONFIG, PATH, POLICY, Builder, root_of, tried, why_not  # noqa: E402
 
 from forerun import levers  # noqa: E402
-from forerun.deploying.choice import image_of  # noqa: E402
+from forerun.deploying.choice import BASE, image_of  # noqa: E402
 from forerun.deploying.context import write_context  # noqa: E402
 from forerun.deploying.image import ImageSpec  # noqa: E402
 from forerun.deploying.lock import lock_of  # noqa: E402
@@ -233,8 +223,7 @@ class Images:
         (work.storage / "containers.conf").write_text(CONFIG)
         (work.storage / "storage.conf").write_text(STORAGE.format(folder=work.storage))
         (work.storage / "policy.json").write_text(json.dumps(POLICY))
-        mounts = pip_settings(work.storage)
-        self._builder = Builder(work.storage, mounts, work.of_containers)
+        self._builder = Builder(work.storage, BASE, work.of_containers)
 
     def podman(self, *words: str) -> str:
         return tried(["podman", *words], env=self._work.of_containers).stdout
@@ -248,12 +237,7 @@ class Images:
         if self.has(BASE):
             return
         root = root_of(self._work.folder)
-        made = self._builder
-        container = made.buildah("from", "scratch").strip()
-        made.buildah("add", "--quiet", container, f"{root}/", "/")
-        made.buildah("config", "--env", f"PATH={PATH}", container)
-        policy = ("--signature-policy", str(self._work.storage / "policy.json"))
-        made.buildah("commit", *policy, "--rm", "--quiet", container, BASE)
+        self._builder.import_base(root)
         shutil.rmtree(root)
 
     def built(self, context: Path, name: str) -> str:

@@ -1,10 +1,11 @@
 """Images without a registry: a base image made on this machine, and buildah to build on it.
 
-    with builder(folder) as made:
+    with builder(folder, root_of(folder), base) as made:
         made.build(context, "lenet")
         made.run("lenet", "python", "/app/train.py")
 
-A recipe's FROM finds the base image under the very name that it asks for; nothing is pulled.
+A recipe's FROM finds the base image under the very name that it asks for; nothing is pulled. It is
+one such as a site makes: it knows the index of wheels that this machine's pip asks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-BASE = "docker.io/library/debian:bookworm-slim"
 MIRROR = "http://deb.debian.org/debian"
 PROGRAMS = ("buildah", "debootstrap")
 PATIENCE = 600.0  # seconds that one step may take
@@ -37,7 +37,7 @@ runtime = "runc"
 """
 STORAGE = """\
 [storage]
-driver = "vfs"
+driver = "overlay"
 graphroot = "{folder}/graph"
 runroot = "{folder}/run"
 """
@@ -72,23 +72,33 @@ def tried(
     return done
 
 
-def root_of(folder: Path) -> Path:
-    """The files of a small Debian, without its devices, which would be copied byte by byte."""
+def root_of(folder: Path, compiled: bool = True) -> Path:
+    """The files of a small Debian, without its devices, which would be copied byte by byte.
+
+    `compiled` is what pip does with the packages that it installs: it takes half of its time.
+    """
     root = folder / "debian"
     tried(["debootstrap", "--variant=minbase", "bookworm", str(root), MIRROR])
     shutil.rmtree(root / "dev")
     (root / "dev").mkdir()
     shutil.rmtree(root / "var/cache/apt/archives", ignore_errors=True)
     (root / "var/cache/apt/archives/partial").mkdir(parents=True)
+    _set_up_pip(root, compiled)
     return root
 
 
-def pip_settings(folder: Path) -> dict[str, str]:
-    """What must be seen inside a build so that pip finds there what it finds here, and where.
+def folders_of_pip() -> list[str]:
+    """The folders with wheels that pip is set to look in here: builds see them at their places."""
+    found = []
+    for place in (urlsplit(word) for words in _pip_settings().values() for word in words):
+        if place.scheme in ("", "file"):
+            path = Path(place.path)
+            found.append(str(path.parent if place.scheme == "file" else path))
+    return list(dict.fromkeys(found))
 
-    Indices and folders that are on this machine keep their places; certificates may not lie where
-    the image's own are to be installed.
-    """
+
+def _pip_settings() -> dict[str, list[str]]:
+    """Where pip looks for packages by its settings here."""
     asked = [sys.executable, "-m", "pip", "config", "list"]
     listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
     found: dict[str, list[str]] = {}
@@ -99,19 +109,22 @@ def pip_settings(folder: Path) -> dict[str, str]:
             found.setdefault(key, []).extend(
                 word for word in words if word not in found.get(key, ())
             )
-    mounts = {}
-    for place in (urlsplit(word) for words in found.values() for word in words):
-        if place.scheme in ("", "file"):
-            folder_of = Path(place.path)
-            top = folder_of.parent if place.scheme == "file" else folder_of
-            mounts[str(top)] = str(top)
-    lines = [f"{key} =\n    " + "\n    ".join(words) for key, words in sorted(found.items())]
+    return found
+
+
+def _set_up_pip(root: Path, compiled: bool) -> None:
+    """Let pip find inside what it finds here, and where; and places to bind its folders at.
+
+    Certificates may not lie where the image's own are to be installed.
+    """
+    lines = [f"{key} =\n    " + "\n    ".join(words) for key, words in _pip_settings().items()]
     if CERTIFICATES.exists():
-        mounts[str(CERTIFICATES)] = "/opt/certificates.crt"
+        shutil.copy(CERTIFICATES, root / "opt/certificates.crt")
         lines.append("cert = /opt/certificates.crt")
-    settings = folder / "pip.conf"
-    settings.write_text("\n".join(["[global]", *lines, ""]))
-    return {**mounts, str(settings): "/etc/pip.conf"}
+    lines += [] if compiled else ["[install]", "no-compile = true"]
+    (root / "etc/pip.conf").write_text("\n".join(["[global]", *lines, ""]))
+    for path in folders_of_pip():
+        Path(f"{root}{path}").mkdir(parents=True, exist_ok=True)
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,7 @@ class Builder:
     """buildah, with a storage and settings of its own."""
 
     folder: Path
-    mounts: Mapping[str, str]
+    base: str  # the name of the base image
     environment: Mapping[str, str] = field(repr=False)
 
     def buildah(self, *words: str, cwd: Path | None = None) -> str:
@@ -127,18 +140,22 @@ class Builder:
         done = tried(["buildah", *words], env=self.environment, cwd=cwd)
         return done.stdout + done.stderr
 
-    def volumes(self) -> list[str]:
-        return [
-            word
-            for here, there in self.mounts.items()
-            for word in ("--volume", f"{here}:{there}:ro")
-        ]
+    def import_base(self, root: Path) -> None:
+        """Make the base image of a Debian's files."""
+        container = self.buildah("from", "scratch").strip()
+        tried(["cp", "--archive", f"{root}/.", self.buildah("mount", container).strip()])
+        self.buildah("umount", container)
+        self.buildah("config", "--env", f"PATH={PATH}", container)
+        policy = ("--signature-policy", str(self.folder / "policy.json"))
+        quick = ("--rm", "--quiet", "--disable-compression")
+        self.buildah("commit", *policy, *quick, container, self.base)
 
     def build(self, context: Path, name: str) -> str:
         """Build the Dockerfile of a folder; what was said meanwhile."""
         policy = ("--signature-policy", str(self.folder / "policy.json"))
         how = ("--network=host", "--isolation=chroot", "--pull=never", "--format=docker")
-        return self.buildah("build", *policy, *how, *self.volumes(), "-t", name, ".", cwd=context)
+        volumes = [f"--volume={path}:{path}:ro" for path in folders_of_pip()]
+        return self.buildah("build", *policy, *how, *volumes, "-t", name, ".", cwd=context)
 
     def run(self, image: str, *words: str) -> str:
         """What a program prints in a new container of an image."""
@@ -152,9 +169,14 @@ class Builder:
         finally:
             self.buildah("rm", container)
 
+    def push(self, layout: Path) -> None:
+        """Write the base image into a folder, as registries keep one."""
+        policy = ("--signature-policy", str(self.folder / "policy.json"))
+        self.buildah("push", *policy, "--format=oci", self.base, f"oci:{layout}:base")
+
 
 @contextmanager
-def builder(folder: Path, root: Path) -> Iterator[Builder]:
+def builder(folder: Path, root: Path, base: str) -> Iterator[Builder]:
     """A builder that has a Debian's files as its base image, under the name that recipes have."""
     (folder / "containers.conf").write_text(CONFIG)
     (folder / "storage.conf").write_text(STORAGE.format(folder=folder))
@@ -166,13 +188,9 @@ def builder(folder: Path, root: Path) -> Iterator[Builder]:
         "BUILDAH_ISOLATION": "chroot",
         "TMPDIR": str(folder),
     }
-    made = Builder(folder, pip_settings(folder), environment)
+    made = Builder(folder, base, environment)
     try:
-        container = made.buildah("from", "scratch").strip()
-        made.buildah("add", "--quiet", container, f"{root}/", "/")
-        made.buildah("config", "--env", f"PATH={PATH}", container)
-        policy = ("--signature-policy", str(folder / "policy.json"))
-        made.buildah("commit", *policy, "--rm", "--quiet", container, BASE)
+        made.import_base(root)
         yield made
     finally:
         subprocess.run(["buildah", "rmi", "--all", "--force"], env=environment, capture_output=True)
