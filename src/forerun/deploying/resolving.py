@@ -92,8 +92,6 @@ def _report(spec: ImageSpec, python: str) -> Mapping[str, Any]:
     asked = [f"{name}=={version}" for name, version in sorted(spec.packages.items())]
     with tempfile.TemporaryDirectory(prefix="forerun-") as folder:
         report = Path(folder, "report.json")
-        # Nothing is put there; pip 23.2.1, for one, asks for a place where a platform is named.
-        words += ["--target", str(Path(folder, "nothing"))]
         _run([*words, "--report", str(report), "--", *asked])
         return dict(json.loads(report.read_text(encoding="utf-8")))
 
