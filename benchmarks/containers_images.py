@@ -46,7 +46,7 @@ from forerun.planning.planner import Plan  # noqa: E402
 from forerun.planning.plans import read_plan  # noqa: E402
 from forerun.planning.request import Request  # noqa: E402
 
-WORKLOADS = {"mnist-cnn": 300.0, "resnet-50": 900.0}  # and the seconds of their trials
+WORKLOADS = {"mnist-cnn": 300.0, "resnet-50": 600.0}  # and the seconds of their trials
 PLAIN = "plain"
 SCRIPTS = (*("containers_train.py", "steps_networks.py", "steps_pytorch.py", "steps_rounds.py"),)
 PYTHON = "/usr/bin/python3"  # Debian's, as in the images

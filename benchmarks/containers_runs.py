@@ -1,8 +1,9 @@
 """Time blocks of training in both images and outside, by turns, and keep them as a table.
 
-A round has one block of each: plain and as planned, in a container and bare, in random order. The
-workloads take turns. `containers.csv` gets a row a block, when it has ended: a second start goes on
-with the next one. `containers.json` says on what machine, with what versions, and what was planned.
+A round has one block of each: plain and as planned, in random order, in a container and bare right
+after each other, in random order. The workloads take turns. `containers.csv` gets a row a block,
+when it has ended: a second start goes on with the next one. `containers.json` says on what machine,
+with what versions, and what was planned.
 """
 
 from __future__ import annotations
@@ -107,12 +108,12 @@ class Timed:
 def blocks(rounds: int = ROUNDS, workloads: Sequence[str] = tuple(WORKLOADS)) -> list[Block]:
     """All of them, round by round, in an order that is always the same."""
     drawn = random.Random(5)
-    ways = list(product(SETTINGS, PLACES))
     return [
         Block(workload, number, setting, place)
         for number in range(rounds)
         for workload in drawn.sample(list(workloads), len(workloads))
-        for setting, place in drawn.sample(ways, len(ways))
+        for setting in drawn.sample(SETTINGS, len(SETTINGS))
+        for place in drawn.sample(PLACES, len(PLACES))
     ]
 
 

@@ -2,8 +2,9 @@
 
 A block's time is the median of its epochs but the first, which warms up, as the training loop
 prints them; or the wall clock of the whole command, the start of the container and of Python
-included. A ratio is that of the medians of the blocks; its interval comes from drawing rounds
-again, each with all of its blocks, so that a slow minute of the machine harms both sides.
+included. Ratios are taken within a round, whose blocks follow each other, so that a slow minute of
+the machine harms both sides; then their geometric mean, without the highest and the lowest tenth of
+the rounds. Its interval comes from drawing rounds again.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from containers_runs import KEY, PLACES, ROUNDS, SETTINGS
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from scipy.stats import trim_mean
 
 from forerun.errors import InputError
 
 DRAWS = 10_000
+TRIMMED = 0.1  # of the rounds, on each side
 CONFIDENCE = 0.95
 FASTER, NEVER_BELOW, DEAREST = 1.15, 0.98, 1.02  # the claims
 
@@ -32,7 +35,7 @@ PLAIN_IMAGE, OUR_IMAGE = ("plain", "container"), ("forerun", "container")
 
 @dataclass(frozen=True)
 class Ratio:
-    """Of two medians, with its interval."""
+    """Of two times, with its interval."""
 
     middle: float
     low: float
@@ -61,18 +64,18 @@ class Measured:
 
 
 def ratio(times: pd.DataFrame, above: Way, below: Way) -> Ratio:
-    """The median of one column over that of another, with its interval."""
-    pairs = np.column_stack([times[above], times[below]])
-    return bootstrapped(pairs)
+    """One column over another, with its interval."""
+    return bootstrapped(np.log(times[above].to_numpy() / times[below].to_numpy()))
 
 
-def bootstrapped(pairs: NDArray[np.float64], draws: int = DRAWS) -> Ratio:
-    """The ratio of the medians of two columns whose rows belong together."""
-    drawn = np.random.default_rng(0).integers(len(pairs), size=(draws, len(pairs)))
-    above, below = np.median(pairs[drawn], axis=1).T
-    low, high = np.quantile(above / below, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    middle = np.median(pairs[:, 0]) / np.median(pairs[:, 1])
-    return Ratio(float(middle), float(low), float(high))
+def bootstrapped(logarithms: NDArray[np.float64], draws: int = DRAWS) -> Ratio:
+    """The trimmed geometric mean of the rounds' ratios."""
+    count = len(logarithms)
+    drawn = np.random.default_rng(0).integers(count, size=(draws, count))
+    means = trim_mean(logarithms[drawn], TRIMMED, axis=1)
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    middle = trim_mean(logarithms, TRIMMED)
+    return Ratio(*(float(np.exp(value)) for value in (middle, low, high)))
 
 
 def measured(runs: Path) -> list[Measured]:

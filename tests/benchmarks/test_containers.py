@@ -104,7 +104,7 @@ def test_the_plain_image_pulls_no_lever_and_the_planned_one_those_of_the_plan(
     assert spec.files == tuple(sorted(SCRIPTS))
     assert plain.variables == {}
     assert plain.levers == {VARIANT: "plain"}
-    assert " ".join(plain.words).endswith("--batch 8 --steps 1 --epochs 8")
+    assert " ".join(plain.words).endswith("--batch 8 --steps 1 --epochs 6")
 
     point = Point(
         {"epochs": 8, VARIANT: "inductor", "threads": 2, "affinity": "none", "allocator": "glibc"}
