@@ -129,6 +129,13 @@ def test_partitions_of_one_queue_are_told_apart_by_features(make_plan: MakePlan)
     assert spec_of(make_plan({}), scheduler="kubernetes").queue is None
 
 
+def test_a_host_that_is_the_name_of_a_feature_is_that(make_plan: MakePlan) -> None:
+    spec = spec_of(make_plan({}, partition="slow", job={"hosts": ["v100", "n7"]}))
+    assert (spec.features, spec.hosts) == (("v100",), ("n7",))
+    elsewhere = spec_of(make_plan({}, job={"hosts": ["v100"]}))
+    assert (elsewhere.features, elsewhere.hosts) == ((), ("v100",))
+
+
 def test_data_is_staged_or_said_to_lie_somewhere(make_plan: MakePlan) -> None:
     data = {"size": "1 GB", "at": "home", "path": "mnist"}
     here = spec_of(make_plan({}, storage="home", data=data))

@@ -56,6 +56,8 @@ def job_spec(
         plan, candidate, command.words, template.holes, one_machine=scheduler == "none"
     )
     staging, data = _data(plan, candidate, uid)
+    # Torque has one list for hosts and features, and so have requests in MODAK's language.
+    meant = [name for name in job.hosts if name in partition.features]
     environment = {**command.environment, **data}
     if job.threads is not None and Roles(plan.space)["threads"] is None:
         environment = {**levers.variables("threads", job.threads), **environment}
@@ -79,8 +81,8 @@ def job_spec(
         memory_per_core=None if job.memory_per_core is None else int(job.memory_per_core),
         walltime=walltime_of(one, request, partition),
         queue=queue_of(plan.infrastructure, candidate.partition, scheduler),
-        features=features_of(plan.infrastructure, candidate.partition, job.features),
-        hosts=job.hosts,
+        features=features_of(plan.infrastructure, candidate.partition, (*job.features, *meant)),
+        hosts=tuple(name for name in job.hosts if name not in meant),
         exclusive=job.exclusive,
         account=job.account,
         qos=job.qos,
