@@ -15,7 +15,7 @@ export OMP_NUM_THREADS := 1
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test system programs lint format bench planning frameworks scaling adaptive compilers memory
-.PHONY: containers wholeway staging timing data docs clean
+.PHONY: containers modak wholeway staging timing data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
@@ -50,6 +50,9 @@ planning: data setup  ## print what plans from published runs lose: make plannin
 
 compilers: setup  ## print where compiling the graph pays, by runs measured beforehand
 	$(BIN)/python benchmarks/compilers.py table --runs benchmarks/measured
+
+modak: data setup programs  ## hand MODAK's published requests to plan, build and a real Slurm: make modak DATA=directory
+	$(BIN)/python benchmarks/modak.py --data "$(DATA)"
 
 containers: setup  ## print how much faster planned images are, by blocks measured beforehand
 	$(BIN)/python benchmarks/containers.py table --runs benchmarks/measured
