@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from forerun.cli import main
 from forerun.deploying.deployment import Deployment
 from forerun.factors import Factor, Space
 from forerun.study import Run, Study
+from forerun.workloads.environments import FRAMEWORKS, state, words
 
 # Each of its workers is told of the others, as TensorFlow's are, and the first one says so.
 TRAIN = """
@@ -43,6 +46,15 @@ partitions:
     nodes: 4
     processors: {microarchitecture: x86_64, cores: 2}
     memory: 3 GiB
+"""
+
+
+MNIST = """
+name: mnist-cnn
+application: {{command: "{command}", framework: pytorch}}
+study: mnist.db
+fixed: {{chunks: 4, nodes: 2}}
+free: {{batch: "32,64"}}
 """
 
 
@@ -92,6 +104,36 @@ def test_a_plan_for_two_nodes_comes_back_as_a_run(
         assert run.measures["memory_bytes"] > 1e6
     assert main(["plan", "request.yaml", "--on", "cluster.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 13
+
+
+def test_an_mnist_cnn_on_two_nodes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured, planned, trained on two nodes as predicted or not, and planned again."""
+    framework = FRAMEWORKS["pytorch"]
+    if state(framework) not in ("ready", "outdated"):
+        pytest.skip("no environment of PyTorch: `forerun workload setup pytorch` makes it")
+    training = "--network mnist-cnn --chunk-size 200 --chunks {chunks} --batch {batch}"
+    command = f"{shlex.join(words(framework))} {training}"
+    factors = ("-f", "chunks=1,2,4", "-f", "batch=32,64", "-f", "nodes=1,2")
+    on = ("--on", "cluster.yaml", "--framework", "pytorch", "--slots", "1")
+    assert main(["measure", command, *factors, *on, "--runs", "8", "-o", "mnist.db"]) == 0
+    (folder / "request.yaml").write_text(MNIST.format(command=command))
+    planning = ["plan", "request.yaml", "--on", "cluster.yaml"]
+    assert main([*planning, "-o", "plan.json"]) == 0
+    capsys.readouterr()
+    assert main(["deploy", "plan.json", "-o", "run", "--wait"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"^predicted: .* s, 90 % interval .* to .* s$", printed, re.MULTILINE)
+    assert re.search(r"^job \d+: done on n\d, n\d$", printed, re.MULTILINE)
+    assert re.search(r"the run took .* s; predicted were .* 90 % interval", printed)
+    output = (folder / "run" / "job.out").read_text()
+    assert len(set(re.findall(r"^rank [01]: weights (\w+)$", output, re.MULTILINE))) == 1
+    assert output.count("weights") == 2
+    with Study.open(folder / "mnist.db") as study:
+        run = study.runs()[-1]
+        assert (run.point["nodes"], run.point["chunks"]) == (2, 4)
+        assert run.seconds is not None
+    assert main([*planning, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 9
 
 
 def test_the_same_plan_on_this_machine(folder: Path) -> None:
