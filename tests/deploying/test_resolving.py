@@ -2,14 +2,22 @@
 
 import base64
 import hashlib
+import json
+import ssl
+import subprocess
+import threading
+import time
 import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from forerun.deploying import resolving
 from forerun.deploying.image import ImageSpec
 from forerun.deploying.lock import digest_of, lock_of
-from forerun.deploying.resolving import packages_of, platforms
+from forerun.deploying.resolving import listed, packages_of, platforms
 from forerun.errors import InputError
 
 BASE = "docker.io/library/debian:bookworm-slim"
@@ -141,3 +149,116 @@ def test_a_licence_that_is_a_whole_text_is_not_kept() -> None:
 def test_a_report_of_something_else(report: dict[str, object]) -> None:
     with pytest.raises(InputError, match="expected packages with their hashes"):
         packages_of(report)
+
+
+def test_a_project_with_a_pip_of_its_own_is_not_run(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "pip.py").write_text("open('CANARY', 'w')\n")
+    monkeypatch.chdir(tmp_path / "project")
+    spec = ImageSpec("a", "source", BASE, packages={"tiny": "1.0"}, source=("tiny",))
+    built = {one.name: one for one in lock_of(spec).packages}["tiny"]
+    assert built.sha256 == digest_of(index / "tiny-1.0.tar.gz")  # by PIP_INDEX_URL as before
+    assert [one.name for one in Path().iterdir()] == ["pip.py"]
+
+
+def test_an_index_writes_no_line_of_its_own(index: Path, tmp_path: Path) -> None:
+    assert index.is_dir()
+    page = tmp_path / "simple" / "tiny" / "index.html"
+    link = f"tiny-1.0[%0A--find-links=canary.example].tar.gz#sha256={'a' * 64}"
+    page.write_text(page.read_text().replace("<body>", f'<body><a href="{link}">x</a>'))
+    spec = ImageSpec("a", "source", BASE, packages={"tiny": "1.0"}, source=("tiny",))
+    with pytest.raises(InputError) as refused:
+        lock_of(spec)
+    assert str(refused.value).startswith("the index's page of tiny: file: found tiny-1.0[")
+    assert str(refused.value).isprintable()
+
+
+HASH = "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ({"files": [{"filename": "a.tar.gz", "hashes": {"sha256": HASH}}]}, [("a.tar.gz", HASH)]),
+        ({"files": [{"filename": ["a"], "hashes": {"sha256": HASH}}]}, []),
+        ({"files": [{"filename": "a", "hashes": {"sha256": 1}}, {"hashes": None}]}, []),
+        ({"files": [1]}, []),
+        ({"files": 1}, []),
+        ([], []),
+        ("[" * 100_000, []),
+        (f'<a href="x/a%20b.tar.gz#sha256={HASH}">', [("a b.tar.gz", HASH)]),
+    ],
+)
+def test_pages_of_an_index(page: object, found: list[tuple[str, str]], tmp_path: Path) -> None:
+    text = page if isinstance(page, str) else json.dumps(page)
+    (tmp_path / "index.html").write_text(text)
+    assert list(listed(f"{tmp_path.as_uri()}/")) == found
+
+
+class Index(BaseHTTPRequestHandler):
+    """Leads elsewhere, or never comes to an end."""
+
+    def do_GET(self) -> None:
+        if self.path == "/slow/":
+            self.send_response(200)
+            self.end_headers()
+            for _ in range(100):
+                self.wfile.write(b" ")
+                time.sleep(0.05)
+        elif self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.removeprefix("/to/").rstrip("/"))
+            self.end_headers()
+        else:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(f'<a href="a.tar.gz#sha256={HASH}">'.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is said."""
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """The addresses of an index by https, whose certificate is trusted, and of one by http."""
+    key, trusted = tmp_path / "key.pem", tmp_path / "cert.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    words += ["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    words += ["-keyout", str(key), "-out", str(trusted)]
+    subprocess.run(words, check=True, capture_output=True)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    for name in ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    made = [ThreadingHTTPServer(("localhost", 0), Index) for _ in range(2)]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(trusted, key)
+    made[0].socket = context.wrap_socket(made[0].socket, server_side=True)
+    for one in made:
+        one.daemon_threads = True
+        threading.Thread(target=one.serve_forever, args=(0.05,), daemon=True).start()
+    yield (
+        f"https://localhost:{made[0].server_address[1]}",
+        f"http://localhost:{made[1].server_address[1]}",
+    )
+    for one in made:
+        one.shutdown()
+        one.server_close()
+
+
+def test_an_index_leads_to_https_alone(servers: tuple[str, str]) -> None:
+    secure, other = servers
+    assert list(listed(f"{secure}/a/")) == [("a.tar.gz", HASH)]
+    assert list(listed(f"{secure}/to/{secure}/a/")) == [("a.tar.gz", HASH)]
+    assert list(listed(f"{secure}/to/{other}/a/")) == []
+    assert list(listed(f"{other}/a/")) == []
+
+
+def test_an_index_that_never_ends(
+    servers: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "READING", 0.2)
+    began = time.monotonic()
+    assert list(listed(f"{servers[0]}/slow/")) == []
+    assert time.monotonic() - began < 3

@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit
 
 from forerun._documents import validated
@@ -21,6 +22,9 @@ from forerun.deploying.lock import Package
 from forerun.errors import InputError, one_line
 
 PATIENCE = 900.0  # seconds: pip fetches what tells it of nothing but itself
+READING = 120.0  # seconds in which an index's page is read, however slowly it comes
+# Without -I a file pip.py of the current directory, which may be anybody's project, is run instead.
+_PIP = ("-I", "-m", "pip", "--disable-pip-version-check")
 _GLIBC = range(28, 4, -1)  # minor versions whose wheels run on Debian 10 and whatever is later
 _LARGEST = 2**26  # bytes of an index's page
 _PYPI = "https://pypi.org/simple"
@@ -79,8 +83,8 @@ def _line(text: str) -> str:
 
 def _report(spec: ImageSpec, python: str) -> Mapping[str, Any]:
     words = [
-        *(python, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet"),
-        *("--disable-pip-version-check", "--no-input", "--only-binary", ":all:"),
+        *(python, *_PIP, "install", "--dry-run", "--ignore-installed", "--quiet"),
+        *("--no-input", "--only-binary", ":all:"),
         *("--implementation", "cp", "--python-version", spec.python),
     ]
     for name in platforms(spec.machine):
@@ -103,7 +107,8 @@ def platforms(machine: str) -> Iterator[str]:
     yield f"linux_{machine}"
 
 
-def _run(words: list[str]) -> None:
+def _run(words: list[str]) -> str:
+    """What a program printed; InputError where it fails."""
     try:
         done = subprocess.run(
             words,
@@ -122,6 +127,7 @@ def _run(words: list[str]) -> None:
         errors = [line for line in said if line.startswith("ERROR")] or said
         found = errors[-1].removeprefix("ERROR: ") if errors else f"exit code {done.returncode}"
         raise InputError("lock, pip", found, "versions that its index has for the image's Python")
+    return done.stdout
 
 
 def _built(one: Package, indices: Sequence[str]) -> Package:
@@ -130,10 +136,11 @@ def _built(one: Package, indices: Sequence[str]) -> Package:
     pip would run the package's own program to tell this.
     """
     for index in dict.fromkeys(indices):
-        for file, digest in _listed(f"{index.rstrip('/')}/{one.name}/"):
+        for file, digest in listed(f"{index.rstrip('/')}/{one.name}/"):
             stem = file.removesuffix(".tar.gz")
             if stem != file and plain_name(stem) == plain_name(f"{one.name}-{one.version}"):
-                return one.model_copy(update={"file": file, "sha256": digest, "source": True})
+                own = {**one.model_dump(), "file": file, "sha256": digest, "source": True}
+                return validated(Package, own, f"the index's page of {one.name}: ")
     raise InputError(f"lock, {one.name} {one.version}", "no source", "a package that has a .tar.gz")
 
 
@@ -141,9 +148,7 @@ def _indices(python: str) -> Iterator[str]:
     """Where pip looks, by its settings and variables: `global.index-url='https://…'`."""
     own: list[str] = []
     more: list[str] = []
-    asked = [python, "-m", "pip", "--disable-pip-version-check", "config", "list"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    for line in done.stdout.splitlines():
+    for line in _run([python, *_PIP, "config", "list"]).splitlines():
         name, _, value = line.partition("=")
         if name.endswith(".index-url"):
             own.append(value.strip("'\""))
@@ -153,21 +158,45 @@ def _indices(python: str) -> Iterator[str]:
     yield from more
 
 
-def _listed(page: str) -> Iterator[tuple[str, str]]:
+def listed(page: str) -> Iterator[tuple[str, str]]:
     """The files of an index's page and their hashes; none where there is no such page."""
     if page.startswith("file://"):
         page += "index.html"
     elif not page.startswith("https://"):
         return
-    asked = urllib.request.Request(page, headers={"Accept": _ACCEPT})
     try:
-        with urllib.request.urlopen(asked, timeout=60) as answer:
-            text = answer.read(_LARGEST).decode(errors="replace")
+        text = _read(page)
     except (OSError, URLError, ValueError):
         return
     try:
-        files = json.loads(text)["files"]
-        yield from ((one["filename"], one["hashes"]["sha256"]) for one in files if one["hashes"])
-    except (ValueError, KeyError, TypeError):
-        for link, digest in _LINK.findall(text):
-            yield unquote(link.rpartition("/")[2]), digest
+        files = [one for one in json.loads(text)["files"] if isinstance(one.get("hashes"), dict)]
+        found = [(one.get("filename"), one["hashes"].get("sha256")) for one in files]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        found = [(unquote(link.rpartition("/")[2]), digest) for link, digest in _LINK.findall(text)]
+    for file, digest in found:
+        if isinstance(file, str) and isinstance(digest, str):
+            yield file, digest
+
+
+def _read(page: str) -> str:
+    """A page of an index; OSError where it does not come, or leads to where anybody may answer."""
+    asked = urllib.request.Request(page, headers={"Accept": _ACCEPT})
+    until = time.monotonic() + READING
+    found = bytearray()
+    with urllib.request.build_opener(_Secure).open(asked, timeout=60) as answer:
+        while chunk := answer.read1(2**16):
+            found += chunk
+            if len(found) > _LARGEST or time.monotonic() > until:
+                raise OSError("a page without an end")
+    return found.decode(errors="replace")
+
+
+class _Secure(urllib.request.HTTPRedirectHandler):
+    """Follows an index to other places of https alone."""
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if not newurl.startswith("https://"):
+            raise HTTPError(newurl, code, "not https", headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
