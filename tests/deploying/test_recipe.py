@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from forerun import __version__
+from forerun._documents import validated
 from forerun.deploying.blocks import FORMATS, Format
 from forerun.deploying.choice import image_of
 from forerun.deploying.image import Flavour, ImageSpec
@@ -151,7 +152,10 @@ HARM = (
     *("\u2028RUN touch CANARY", "\u0085RUN touch CANARY", "\u202e", "*", "~root", "!touch", "#"),
     *("> CANARY", "$HOME", "%test", "[ and-cuda ]", "@sha256:", "git+https://canary.example"),
 )
-AROUND = ("{}", "a{}", "{}a", "a {} b", "1.0{}", "/app/{}", "sha256:{}", "https://a.example/{}")
+AROUND = (
+    *("{}", "a{}", "{}a", "a {} b", "1.0{}", "/app/{}", "sha256:{}", "https://a.example/{}"),
+    *("regex[{}]", "numpy[{}"),  # names that are compared without what is in brackets
+)
 HOSTILE = [around.format(harm) for harm in HARM for around in AROUND]
 HARMLESS = re.compile(r"[A-Za-z0-9_@%+=:,./ ;()~\[\]-]*", re.ASCII)
 FULL = ImageSpec(
@@ -227,6 +231,51 @@ def test_hostile_strings_are_refused_or_harmless(harm: str, tmp_path: Path) -> N
             subprocess.run(["/bin/sh", "-c", body], cwd=tmp_path, capture_output=True, check=False)
             assert not list(tmp_path.iterdir()), (name, text)
     assert refused == len(AROUND) * sum(1 for _ in with_each(harm))
+
+
+def with_each_of(value: Any, text: str) -> Iterator[Any]:
+    """A document with a text in the place of each string in it, of names of fields too."""
+    if isinstance(value, str):
+        yield text
+    elif isinstance(value, list):
+        for n, one in enumerate(value):
+            yield from ([*value[:n], new, *value[n + 1 :]] for new in with_each_of(one, text))
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield from ({**value, name: new} for new in with_each_of(one, text))
+            yield {**{key: other for key, other in value.items() if key != name}, text: one}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_hostile_lock_is_refused_or_changes_nothing(harm: str) -> None:
+    packages = tuple(
+        Package(
+            name=name,
+            version=version,
+            file="a.tar.gz",
+            sha256="a" * 64,
+            source=name in FULL.source,
+        )
+        for name, version in FULL.packages.items()
+    )
+    image = replace(FULL, files=())
+    lock = made(image, packages)
+    pins = re.compile("(?<===)[A-Za-z0-9.+]+|(?<=sha256:)[0-9a-f]+")
+    plain = pins.sub("", lock.requirements())
+    refused = 0
+    for text in (harm, f"a{harm}", f"1.0{harm}", "a" * 64 + harm):
+        for document in with_each_of(lock.model_dump(mode="json"), text):
+            try:
+                hostile = validated(Lock, document)
+                hostile.check(image)
+            except InputError as error:
+                refused += len(str(error).splitlines()) == 1
+                continue
+            refused += 1
+            assert text.isprintable()
+            written = hostile.requirements().replace(hostile.forerun, __version__)
+            assert pins.sub("", written) == plain
+    assert refused == 4 * sum(1 for _ in with_each_of(lock.model_dump(mode="json"), ""))
 
 
 def test_what_passes_does_so_as_one_word() -> None:

@@ -203,7 +203,7 @@ def _check_packages(spec: ImageSpec) -> None:
         if known.count(name) > 1:
             raise InputError("image, packages", f"{name} twice", "one version of each")
     for name in spec.source:
-        if plain_name(name) not in known:
+        if not _PACKAGE.fullmatch(name) or plain_name(name) not in known:
             listed = ", ".join(known) or "none"
             raise InputError("image, source", name, f"one of its packages: {listed}")
     if (spec.flavour == "source") != bool(spec.source):

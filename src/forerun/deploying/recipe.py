@@ -15,7 +15,7 @@ from typing import Any
 
 from forerun import __version__
 from forerun.deploying.blocks import Blocks, Format, blocks
-from forerun.deploying.image import ENVIRONMENT, OWN, ImageSpec
+from forerun.deploying.image import ENVIRONMENT, OWN, ImageSpec, plain_name
 from forerun.deploying.lock import Lock
 
 FILES: dict[Format, str] = {"docker": "Dockerfile", "apptainer": "image.def"}
@@ -102,7 +102,7 @@ def _settings(spec: ImageSpec) -> str:
 def _choices(spec: ImageSpec) -> list[str]:
     """What pip may install: wheels, but of what is built from source nothing else."""
     words = ["--only-binary", ":all:"]
-    for name in sorted(spec.source):
+    for name in sorted(map(plain_name, spec.source)):
         words += ["--no-binary", name]
     return [*words, "--extra-index-url", spec.index] if spec.index else words
 
