@@ -108,6 +108,15 @@ def test_requirements_must_be_exact(project: Path) -> None:
     )
 
 
+def test_requirements_are_not_read_without_an_end(project: Path) -> None:
+    path = project / "requirements.txt"
+    with path.open("wb") as file:
+        file.truncate(2**40)  # of which the disk has nothing
+    with pytest.raises(InputError) as refused:
+        pinned(path)
+    assert str(refused.value) == f"{path}: found more than 1048576 bytes, expected at most 1048576"
+
+
 def test_levers_become_variables_unless_the_command_has_a_hole(project: Path) -> None:
     found = image(project, {"threads": 2, "affinity": "close", "allocator": "jemalloc"})
     assert found.allocator == "jemalloc"

@@ -70,3 +70,25 @@ def test_a_file_that_changed_since_it_was_locked(project: Path, tmp_path: Path) 
         "expected the file as it was when the lock was made, or a new lock"
     )
     assert names(tmp_path / "image") == []
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_stands_in_the_way_is_not_followed(
+    is_link: bool, project: Path, tmp_path: Path
+) -> None:
+    folder, other = tmp_path / "image", tmp_path / "other"
+    folder.mkdir()
+    other.mkdir()
+    (other / "kept").write_text("")
+    if is_link:
+        (folder / "app").symlink_to(other)
+    else:
+        (folder / "app").write_text("")
+    with pytest.raises(InputError) as refused:
+        write_context(SPEC, project, folder)
+    assert str(refused.value) == (
+        f"{folder / 'app'}: found a link or a file, expected the folder that was written here "
+        "before, or nothing; another one with -o"
+    )
+    assert names(other) == ["kept"]
+    assert names(folder) == ["app"]

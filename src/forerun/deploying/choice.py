@@ -203,12 +203,14 @@ def _packages(
 
 def pinned(path: Path) -> dict[str, str]:
     """The packages and versions of a file of requirements; InputError for one with no version."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise InputError(str(path), f"more than {LARGEST} bytes", f"at most {LARGEST}")
     try:
-        text = path.read_bytes()[: LARGEST + 1].decode()
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise InputError(str(path), error, "lines of text") from None
-    if len(text) > LARGEST:
-        raise InputError(str(path), f"more than {LARGEST} characters", f"at most {LARGEST}")
     found = {}
     for number, line in enumerate(text.splitlines(), 1):
         told = line.partition("#")[0].strip()

@@ -37,13 +37,17 @@ def write_context(spec: ImageSpec, project: Path, folder: Path, lock: Lock | Non
     """Write the folder; what is there of an earlier one is replaced."""
     written = texts(spec, lock)
     folder.mkdir(parents=True, exist_ok=True)
+    before = folder / APPLICATION
+    if before.is_symlink() or (before.exists() and not before.is_dir()):
+        expected = "the folder that was written here before, or nothing; another one with -o"
+        raise InputError(str(before), "a link or a file", expected)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as part:
         for name in spec.files:
             _copy(project, name, Path(part, APPLICATION), lock)
         for name, text in written.items():
             Path(part, name).write_text(text, encoding="utf-8")
-        if (folder / APPLICATION).is_dir():
-            shutil.rmtree(folder / APPLICATION)
+        if before.is_dir():
+            shutil.rmtree(before)
         for name in {LOCK, SBOM, REQUIREMENTS} - set(written):  # of an earlier lock
             (folder / name).unlink(missing_ok=True)
         for made in sorted(Path(part).iterdir()):
