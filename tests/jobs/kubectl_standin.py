@@ -38,6 +38,11 @@ POD: Tree = {
             "env": [{"name": str, "value": str, "valueFrom": {"fieldRef": {"fieldPath": str}}}],
             "resources": {"requests": ..., "limits": ...},
             "volumeMounts": [{"name": str, "mountPath": str, "readOnly": bool}],
+            "securityContext": {
+                "allowPrivilegeEscalation": bool,
+                "runAsUser": int,
+                "runAsGroup": int,
+            },
         }
     ],
     "restartPolicy": {"Never"},
@@ -65,9 +70,7 @@ POD: Tree = {
             ]
         },
     },
-    "volumes": [
-        {"name": str, "hostPath": {"path": str, "type": {"Directory", "DirectoryOrCreate"}}}
-    ],
+    "volumes": [{"name": str, "hostPath": {"path": str, "type": {"Directory", "File"}}}],
 }
 TEMPLATE: Tree = {"metadata": {"labels": ..., "annotations": ...}, "spec": POD}
 REPLICA: Tree = {"replicas": int, "restartPolicy": {"Never", "ExitCode"}, "template": TEMPLATE}

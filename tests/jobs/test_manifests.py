@@ -68,6 +68,14 @@ CASES: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests, to whom the folder of each belongs, submits as this user."""
+    assert tmp_path.is_dir()
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(os, "getgid", lambda: 100)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_manifests_are_as_they_were(case: str) -> None:
     """FORERUN_WRITE_GOLDEN=1 writes the files anew; read the difference before you keep it."""
@@ -276,7 +284,40 @@ def test_variables_in_words_are_those_of_the_job() -> None:
     with pytest.raises(InputError, match=r"found \$\{B\}, expected a variable of the job: A"):
         job_manifest(replace(spec, words=("echo", "${B}")))
     run = documents(skypilot_task(replace(spec, container=None)))[0]["run"]
-    assert "echo \"${A}\"'/$(A)$$' || code=$?\n" in run
+    assert 'echo "${A}/\\$(A)\\$\\$" || code=$?\n' in run
+
+
+def test_a_dollar_before_a_variable_is_a_dollar() -> None:
+    spec = replace(PLAIN, words=("$${A}", "$$${A}$"), environment={"A": "b"}, expand=True)
+    (container,) = pod_of(job_manifest(spec, record=False))["containers"]
+    assert container["command"] == ["$$$(A)", "$$$$$(A)$"]  # which are $b and $$b$ to Kubernetes
+
+
+def test_a_pod_is_whoever_submits_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    (container,) = pod_of(job_manifest(PLAIN))["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "runAsUser": 1000,
+        "runAsGroup": 100,
+    }
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    (container,) = pod_of(job_manifest(PLAIN))["containers"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False}
+
+
+def test_data_are_brought_to_a_directory_that_the_pod_makes(tmp_path: Path) -> None:
+    file = tmp_path / "data.bin"
+    file.write_text("")
+    staging = Staging(str(file), "/scratch/forerun-1/.")
+    bound = replace(IMAGE, binds=("/scratch/forerun-1",))  # as the job's container has it
+    pod = pod_of(job_manifest(replace(PLAIN, staging=staging, container=bound)))
+    volumes = {one["hostPath"]["path"]: one["hostPath"]["type"] for one in pod["volumes"]}
+    assert volumes == {
+        "/scratch": "Directory",
+        "/shared/jobs/lenet": "Directory",
+        str(file): "File",
+    }
+    assert pod["containers"][0]["command"][4:8] == ["stage", str(file), "/scratch/forerun-1", UID]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +335,10 @@ def test_variables_in_words_are_those_of_the_job() -> None:
         ({"build": (("make",),)}, "an image that holds the program"),
         ({"features": ("a=1", "a=2")}, "one value for a"),
         ({"qos": "High_1"}, "the name of a priority class on Kubernetes"),
-        ({"directory": "/a/../b"}, "an absolute path without .. and : on Kubernetes"),
+        ({"directory": "/a/../b"}, "an absolute path below /, without .. and : on Kubernetes"),
+        ({"directory": "/."}, "an absolute path below /, without .. and : on Kubernetes"),
+        ({"folder": "/./"}, "an absolute path below /, without .. and : on Kubernetes"),
+        ({"staging": Staging("/a", "/scratch")}, "an absolute path below /"),
         ({"output": "/etc/motd"}, "a file in the job's folder on Kubernetes"),
         ({"errors": "../job.err"}, "a file in the job's folder on Kubernetes"),
         ({"environment": {"FORERUN_FOLDER": "/"}}, "a name that forerun does not set itself"),

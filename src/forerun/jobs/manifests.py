@@ -149,8 +149,11 @@ def _expanded(spec: JobSpec, own: Sequence[k8s.Variable]) -> tuple[str, ...]:
             if name not in known:
                 expected = f"a variable of the job: {', '.join(sorted(known)) or 'it has none'}"
                 raise InputError("job, command", f"${{{name}}}", expected)
-        texts = (f"$({one})" if n % 2 else literal(one) for n, one in enumerate(parts))
-        found.append("".join(texts))
+        *before, last = parts[::2]
+        # What a $( follows: a $ at the end of such a text must not make $$( of it.
+        texts = [*(literal(f"{one}$")[:-1] for one in before), literal(last)]
+        names = [*(f"$({one})" for one in parts[1::2]), ""]
+        found.append("".join(a + b for a, b in zip(texts, names, strict=True)))
     return tuple(found)
 
 

@@ -74,10 +74,10 @@ class VolumeMount:
 
 @dataclass(frozen=True, slots=True)
 class HostPath:
-    """A directory of the node."""
+    """A directory or a file of the node, which must be there."""
 
     path: str
-    type: Literal["Directory", "DirectoryOrCreate"]
+    type: Literal["Directory", "File"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,15 @@ class Volume:
 
     name: str
     host_path: HostPath
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityContext:
+    """Who a container's processes are; without numbers, whom the image names."""
+
+    allow_privilege_escalation: bool
+    run_as_user: int | None = None
+    run_as_group: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,7 @@ class Container:
     env: Sequence[Variable] = ()
     resources: Resources | None = None
     volume_mounts: Sequence[VolumeMount] = ()
+    security_context: SecurityContext | None = None
 
 
 @dataclass(frozen=True, slots=True)

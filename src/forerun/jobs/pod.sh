@@ -1,6 +1,6 @@
 # Runs what a pod is for, and keeps in the job's folder what it printed and when. It is fixed: what
 # differs from job to job are variables and positional arguments, and no shell reads those.
-#   stage SOURCE TARGET | before COUNT word… | run COUNT word… | after COUNT word…
+#   stage SOURCE TARGET UID | before COUNT word… | run COUNT word… | after COUNT word…
 set -u
 
 now() {
@@ -30,7 +30,7 @@ first() {
 # The program, in a process of its own, so that a request to end reaches it while it is waited for.
 program() {
   if [ -n "$attempt" ] && [ -r "$FORERUN_FOLDER/worker.py" ] && command -v python3 >/dev/null 2>&1; then
-    python3 "$FORERUN_FOLDER/worker.py" "$attempt" "$@" &
+    python3 -I -S "$FORERUN_FOLDER/worker.py" "$attempt" "$@" &
   else
     "$@" &
   fi
@@ -44,6 +44,22 @@ program() {
   done
   trap - TERM INT
 }
+
+# stage SOURCE TARGET UID: a copy that is nobody else's, once. Faster storage is often for all users.
+stage() (
+  umask 077
+  mkdir "$2" 2>/dev/null # or it is there, of an earlier start or of somebody else
+  # shellcheck disable=SC2012 # not every image has stat
+  ls -ldn "$2" | {
+    read -r mode _ owner _
+    case $mode in d*) [ "$owner" = "$(id -u)" ] ;; *) false ;; esac
+  } || {
+    echo "$2: found no directory of user $(id -u), expected a new one, or one of an earlier start" >&2
+    return 1
+  }
+  if [ -e "$2/.forerun-$3" ]; then return 0; fi
+  if [ -d "$1" ]; then cp -Rf "$1/." "$2/"; else cp -f "$1" "$2/"; fi && : >"$2/.forerun-$3"
+)
 
 finish() {
   note "ended $(now)"
@@ -76,10 +92,9 @@ while [ $# -gt 0 ]; do
   case $kind in
     stage)
       begun=$(date +%s)
-      mkdir -p "$2" || finish 1
-      cp -R "$1/." "$2/" || finish 1
+      stage "$1" "$2" "$3" || finish 1
       note "staged $(($(date +%s) - begun))"
-      shift 2
+      shift 3
       continue
       ;;
     before)

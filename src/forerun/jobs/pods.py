@@ -7,8 +7,9 @@ variables, so that what looks like it is written `$$(NAME)`.
 from __future__ import annotations
 
 import math
+import os
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from forerun import __version__, quantities
 from forerun.errors import InputError
@@ -59,8 +60,9 @@ def template(
                 resources=_resources(spec),
                 volume_mounts=tuple(
                     k8s.VolumeMount(f"path-{n}", path, read_only or None)
-                    for n, (path, _, read_only) in enumerate(paths)
+                    for n, (path, read_only) in enumerate(paths)
                 ),
+                security_context=_user(),
             ),
         ),
         restart_policy=None if name == "pytorch" else "Never",
@@ -72,15 +74,23 @@ def template(
         affinity=_affinity(spec),
         automount_service_account_token=False,
         volumes=tuple(
-            k8s.Volume(
-                f"path-{n}", k8s.HostPath(path, "DirectoryOrCreate" if made else "Directory")
-            )
-            for n, (path, made, _) in enumerate(paths)
+            k8s.Volume(f"path-{n}", k8s.HostPath(path, "File" if _is_file(path) else "Directory"))
+            for n, (path, _) in enumerate(paths)
         ),
     )
     # Istio's sidecar would outlive the program, and the job would never end.
     kept = {"sidecar.istio.io/inject": "false"}
     return k8s.PodTemplate(k8s.Metadata(labels=labels(spec), annotations=kept), pod)
+
+
+def _user() -> k8s.SecurityContext:
+    """Who submits: what a pod may read and write of the nodes is then what that user may.
+
+    Root stays whom the image names, for root's number would give more rights, and not fewer.
+    """
+    if os.getuid() == 0:
+        return k8s.SecurityContext(allow_privilege_escalation=False)
+    return k8s.SecurityContext(False, os.getuid(), os.getgid())
 
 
 def _deadline(spec: JobSpec) -> int | None:
@@ -107,7 +117,8 @@ def _command(
     todo: list[str] = []
     told: list[k8s.Variable] = []
     if spec.staging:
-        todo += ["stage", literal(spec.staging.source), literal(spec.staging.target)]
+        ways = (_mounted("job, staging", one) for one in (spec.staging.source, spec.staging.target))
+        todo += ["stage", *map(literal, ways), spec.uid]
     for one in spec.prologue:
         todo += ["before", str(len(one)), *map(literal, one)]
     todo += ["run", str(len(words)), *words]
@@ -184,26 +195,39 @@ def _quantity(count: int) -> str:
     return str(count)
 
 
-def _paths(spec: JobSpec, record: bool) -> list[tuple[str, bool, bool]]:
-    """Directories of the nodes that the pod sees under their own names; made there; read only."""
-    found: dict[str, tuple[bool, bool]] = {}
+def _paths(spec: JobSpec, record: bool) -> list[tuple[str, bool]]:
+    """What of the nodes the pod sees under its own name, and whether it may only read it."""
+    found: dict[str, bool] = {}
+    made = None
     if spec.staging:
-        found[_mounted("job, staging", spec.staging.source)] = (False, True)
-        found[_mounted("job, staging", spec.staging.target)] = (True, False)
+        found[_mounted("job, staging", spec.staging.source)] = True
+        # The pod makes it: a directory that the node makes for it is root's.
+        made = _mounted("job, staging", spec.staging.target)
+        found[_mounted("job, staging", str(PurePosixPath(made).parent))] = False
     if record:
-        found[_mounted("job, folder", spec.folder)] = (False, False)
+        found[_mounted("job, folder", spec.folder)] = False
     if spec.directory:
-        found[_mounted("job, directory", spec.directory)] = (False, False)
+        found[_mounted("job, directory", spec.directory)] = False
     for one in spec.container.binds if spec.container else ():
-        found[_mounted("job, binds", one)] = (False, False)
-    return [(path, *how) for path, how in sorted(found.items())]
+        if (path := _mounted("job, binds", one)) != made:
+            found[path] = False
+    return sorted(found.items())
+
+
+def _is_file(path: str) -> bool:
+    """Whether it is one here, and so on the nodes, which have mounted the same."""
+    try:
+        return Path(path).is_file()
+    except OSError:  # a name that is too long for one
+        return False
 
 
 def _mounted(where: str, path: str) -> str:
-    parts = path.split("/")
-    if not path.startswith("/") or not any(parts) or ".." in parts or ":" in path:
-        raise InputError(where, path, "an absolute path without .. and : on Kubernetes")
-    return "/" + "/".join(part for part in parts if part not in ("", "."))
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not path.startswith("/") or not parts or ".." in parts or ":" in path:
+        expected = "an absolute path below /, without .. and : on Kubernetes"
+        raise InputError(where, path, expected)
+    return "/" + "/".join(parts)
 
 
 def _directory(spec: JobSpec, record: bool) -> str | None:
