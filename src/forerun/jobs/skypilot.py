@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from forerun import __version__
 from forerun.errors import InputError
+from forerun.jobs import quoting
 from forerun.jobs.objects import Block, dumped
 from forerun.jobs.spec import JobSpec
 from forerun.jobs.targets import job_name, left_out, refuse
@@ -18,7 +18,6 @@ PORT = 29500
 GRACE = 30  # seconds between asking a program to end and ending it
 # Features that say what a cloud's machine must be.
 _ASKED = {"infra", "instance_type", "accelerator"}
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 # SkyPilot replaces variables in paths, and its older releases write values between double quotes.
 _PATH = re.compile(r"(?:/|[a-z0-9]{2,8}://)[A-Za-z0-9_./@+,~=: -]{0,1023}", re.ASCII)
 _UNSAFE = frozenset('"$`\\!')
@@ -155,11 +154,12 @@ def _mounts(spec: JobSpec) -> dict[str, str]:
 def _run(spec: JobSpec) -> str:
     """The script of every node, for bash: each word is quoted."""
     limit = [] if spec.walltime is None else [_timeout(spec)]
-    quoted = _with_variables if spec.expand else shlex.quote
-    command = " ".join([*limit, *_launcher(spec), *map(quoted, spec.words)])
+    before = [*limit, *_launcher(spec)]
+    words = (quoting.words if before else quoting.command)(spec.words, spec.expand)
+    command = " ".join([*before, words])
     after = [f"{_quoted(one)} || echo 'epilogue failed' >&2" for one in spec.epilogue]
-    before = ["set -euo pipefail", *map(_quoted, spec.prologue)]
-    return _lines([*before, "code=0", f"{command} || code=$?", *after, 'exit "$code"'])
+    start = ["set -euo pipefail", *map(_quoted, spec.prologue)]
+    return _lines([*start, "code=0", f"{command} || code=$?", *after, 'exit "$code"'])
 
 
 def _timeout(spec: JobSpec) -> str:
@@ -188,17 +188,8 @@ def _launcher(spec: JobSpec) -> list[str]:
     return []
 
 
-def _with_variables(word: str) -> str:
-    """The word, quoted but for its variables, which are read as one word each."""
-    parts = _VARIABLE.split(word)
-    if len(parts) == 1:
-        return shlex.quote(word)
-    quoted = (f'"${{{one}}}"' if n % 2 else one and shlex.quote(one) for n, one in enumerate(parts))
-    return "".join(quoted)
-
-
 def _quoted(words: tuple[str, ...]) -> str:
-    return " ".join(map(shlex.quote, words))
+    return quoting.command(words, expand=False)
 
 
 def _lines(lines: list[str]) -> str:
