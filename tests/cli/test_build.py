@@ -40,3 +40,19 @@ def test_recipes_where_the_machines_run_containers(
     assert refused.code == 2
     assert "image.sif: found nothing, expected an image" in refused.err
     assert forerun("build", "plan.json", "-o", "b", "--flavour", "conda").code == 2
+
+
+def test_a_task_for_clouds_is_built_and_not_deployed(
+    forerun: Forerun, deployable: Path, planned: Planned
+) -> None:
+    planned(epochs=1)
+    done = forerun("build", "plan.json", "-o", "run", "--on", "sky")
+    assert done.code == 0, done.err
+    assert f"next: sky launch {deployable / 'run' / 'job.yaml'}\n" in done.out
+    assert "\nnum_nodes: 1\n" in (deployable / "run" / "job.yaml").read_text()
+    refused = forerun("deploy", "plan.json", "-o", "other", "--on", "sky")
+    assert refused.code == 2
+    assert "--on: found sky, expected forerun build --on sky, and sky launch" in refused.err
+    assert not (deployable / "other").exists()
+    rehearsed = forerun("deploy", "plan.json", "--on", "sky", "--dry-run")
+    assert "\nnum_nodes: 1\n" in rehearsed.out

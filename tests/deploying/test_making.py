@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tests.deploying.conftest import MakeEstimate, MakePlan
 
 UID = "0123456789abcdef" * 2
+STANDIN = Path(__file__).parents[1] / "jobs" / "kubectl_standin.py"
 
 
 def test_a_record_says_what_was_planned(
@@ -70,3 +72,41 @@ def test_the_script_is_what_the_back_end_takes(make_plan: MakePlan) -> None:
     local = making(plan, 0, Path("/x"), "local", UID).script
     assert "#SBATCH" not in local
     assert "--fast" in local
+
+
+@pytest.mark.parametrize("operator", [True, False])
+def test_a_pytorch_job_where_its_operator_is_there(
+    operator: bool, make_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STANDIN}" "$@"\n')
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("FORERUN_TEST_CLUSTER", str(tmp_path))
+    if operator:
+        (tmp_path / "operator").touch()
+    application = {"command": "train {workers}", "framework": "pytorch"}
+    nodes = make_plan({"workers": 2}, nodes=2, application=application)
+    made = making(nodes, 0, Path("/x"), "kubernetes", UID, "example.org/train:1")
+    assert made.record.script == "job.yaml"
+    assert ("kind: PyTorchJob\n" in made.script) == operator
+    assert ("kind: Job\n" in made.script) != operator
+    alone = make_plan({"workers": 1}, application=application)
+    made = making(alone, 0, Path("/x"), "kubernetes", UID, "example.org/train:1")
+    assert "kind: Job\n" in made.script
+
+
+def test_a_cluster_that_does_not_answer_gets_a_job(
+    make_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    application = {"command": "train {workers}", "framework": "pytorch"}
+    nodes = make_plan({"workers": 2}, nodes=2, application=application)
+    made = making(nodes, 0, Path("/x"), "kubernetes", UID, "example.org/train:1")
+    assert "kind: Job\n" in made.script
+
+
+def test_a_cloud_is_given_a_task(make_plan: MakePlan) -> None:
+    made = making(make_plan({}), 0, Path("/x"), "sky", UID)
+    assert (made.record.backend, made.record.script) == ("sky", "job.yaml")
+    assert "\nnum_nodes: 1\n" in made.script

@@ -242,7 +242,21 @@ def logs(words: list[str]) -> None:
             say(f"[pod/{pod['metadata']['name']}/main] {pod['log']}")
 
 
-VERBS = {"auth": auth, "create": create, "get": get, "patch": patch, "logs": logs}
+def api_resources(words: list[str]) -> None:
+    asked = parser("api-group", "output").parse_args(words)
+    assert (asked.api_group, asked.output) == ("kubeflow.org", "name")
+    if (CLUSTER / "operator").exists():
+        say("pytorchjobs.kubeflow.org\ntfjobs.kubeflow.org")
+
+
+VERBS = {
+    "api-resources": api_resources,
+    "auth": auth,
+    "create": create,
+    "get": get,
+    "patch": patch,
+    "logs": logs,
+}
 
 
 def check_object(thing: Any) -> None:

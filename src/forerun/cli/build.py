@@ -127,5 +127,9 @@ def _print(made: Deployment, plan: Path) -> None:
             note(f"next: cd {place} && apptainer build {shlex.quote(image)} image.def")
         else:
             note(f"next: cd {place} && docker build -t {image} .")
+    if made.record.backend == "sky":
+        task = shlex.quote(str(made.script))
+        to.print(f"next: sky launch {shown(task)}", soft_wrap=True)
+        return
     folder = shlex.quote(str(made.folder))
     to.print(f"next: forerun deploy {shlex.quote(str(plan))} -o {shown(folder)}", soft_wrap=True)

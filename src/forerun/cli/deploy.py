@@ -23,6 +23,7 @@ from forerun.cli.deployments import (
     trusted,
     waiting,
 )
+from forerun.errors import InputError
 
 if TYPE_CHECKING:
     from forerun.deploying.deployment import Deployment, Progress
@@ -64,6 +65,8 @@ def deploy(
 
         written = read_plan(plan)
     most = _patience(patience)
+    if on == "sky" and not dry_run:
+        raise InputError("--on", on, "forerun build --on sky, and sky launch with what it writes")
     trusted(written, candidate, on, trust)
     if dry_run:
         made, text = rehearsed(written.plan, candidate - 1, output, backend=on, image=image)
@@ -100,7 +103,6 @@ def awaited(one: Deployment, patience: float | None = None) -> Result:
 
 def _patience(text: str | None) -> float | None:
     from forerun._documents import duration
-    from forerun.errors import InputError
 
     if text is None:
         return None

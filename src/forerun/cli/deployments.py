@@ -46,7 +46,7 @@ On = Annotated[
     typer.Option(
         "--on",
         metavar="NAME",
-        help="Run it by local, slurm, pbs or kubernetes.",
+        help="Run it by local, slurm, pbs or kubernetes; sky: only build, for clouds.",
         show_default="the plan's scheduler",
     ),
 ]

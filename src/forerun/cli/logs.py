@@ -39,10 +39,13 @@ def logs(
         raise InputError("--errors", "errors among the output", "a job that keeps them apart")
     path = one.folder / one.record.errors if errors and one.record.errors else one.output
     if json:
-        text = _text(path)
+        text = _text(path) or _of_pods(one)
         print_json({"uid": one.record.uid, "job": one.record.job, "path": str(path), "text": text})
         return
     if not path.exists() and not follow:
+        if text := _of_pods(one):
+            _print(text)
+            return
         note(f"{path}: nothing yet ({one.record.state})")
         return
     _stream(one, path, follow)
@@ -71,6 +74,16 @@ def _print(text: str) -> None:
     safe = (c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in plain)
     sys.stdout.write("".join(safe))
     sys.stdout.flush()
+
+
+def _of_pods(one: Deployment) -> str:
+    """What the cluster has of a job whose pods could not write into its folder."""
+    from forerun.jobs.kubernetes import Kubernetes
+
+    backend = one.backend if one.record.backend == Kubernetes.name else None
+    if not isinstance(backend, Kubernetes) or one.record.job is None:
+        return ""
+    return backend.logs(one.record.job)
 
 
 def _text(path: Path) -> str:

@@ -20,6 +20,7 @@ from forerun.planning.plans import digest_of
 from forerun.planning.reasons import Considered
 
 BACKENDS = ("local", "slurm", "pbs", "kubernetes")
+SKY = "sky"  # clouds: what is written is launched by SkyPilot itself
 BESIDE = "beside"  # an image that is still to be built, from the recipes in the job's folder
 _SCHEDULERS: dict[str, Literal["none", "slurm", "pbs"]] = {
     "local": "none",
@@ -73,7 +74,7 @@ def making(
         nodes=spec.nodes,
         backend=name,
         folder=str(there),
-        script="job.yaml" if name == "kubernetes" else "job.sh",
+        script="job.yaml" if name in ("kubernetes", SKY) else "job.sh",
         output=spec.output,
         errors=spec.errors,
         image=spec.container.image if spec.container is not None else "",
@@ -104,8 +105,8 @@ def considered(plan: Plan, candidate: int) -> Considered:
 
 def backend_name(plan: Plan, backend: str | None) -> str:
     """The back end: as told, or the infrastructure's scheduler."""
-    if backend is not None and backend not in BACKENDS:
-        raise InputError("--on", backend, f"one of {', '.join(BACKENDS)}")
+    if backend is not None and backend not in (*BACKENDS, SKY):
+        raise InputError("--on", backend, f"one of {', '.join((*BACKENDS, SKY))}")
     told = backend or plan.infrastructure.scheduler
     return "local" if told == "none" else told
 
@@ -119,10 +120,14 @@ def image_beside(plan: Plan, folder: Path, uid: str) -> str:
 
 def rendered(spec: JobSpec, backend: str) -> str:
     """What is submitted: a script, or a manifest."""
-    if backend == "kubernetes":
-        from forerun.jobs.manifests import job_manifest
+    if backend in ("kubernetes", SKY):
+        from forerun.jobs.kubernetes import has_pytorch_jobs
+        from forerun.jobs.manifests import job_manifest, pytorch_job_manifest, skypilot_task
 
-        return job_manifest(spec)
+        if backend == SKY:
+            return skypilot_task(spec)
+        several = spec.nodes > 1 and spec.launcher == "torchrun"
+        return (pytorch_job_manifest if several and has_pytorch_jobs() else job_manifest)(spec)
     from forerun.jobs.script import render
 
     return render(spec, _SCHEDULERS[backend])

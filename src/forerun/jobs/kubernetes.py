@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 import yaml
 
 from forerun.errors import InputError, JobError, one_line
+from forerun.jobs.asking import Answer, ask
 from forerun.jobs.backend import Limit, State, Submission
 from forerun.jobs.lives import CANCELLED, state_of
 from forerun.jobs.pods import UID
@@ -55,13 +54,6 @@ _NEXT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    code: int
-    output: str
-    errors: str
-
-
 class Kubernetes:
     """The cluster that `kubectl` speaks to; jobs are of its current context and namespace."""
 
@@ -69,8 +61,6 @@ class Kubernetes:
 
     def check(self) -> None:
         """InputError where there is no kubectl, or no cluster answers it."""
-        if shutil.which("kubectl") is None:
-            raise JobError("kubernetes", "no kubectl", "the program kubectl on the PATH")
         answer = _kubectl("auth", "can-i", "create", "jobs.batch")
         if answer.output.strip() == "no":
             raise JobError("kubernetes", "a user who may not", "one who may create jobs there")
@@ -133,7 +123,7 @@ class Kubernetes:
             raise _error("patch", answer)
 
     def logs(self, job: str) -> str:
-        """What its pods printed, as far as they are there, and it is not in the job's folder."""
+        """What its pods printed that is not in the job's folder: why they could not write there."""
         resource, name = _job(job)
         found = _get(resource, name)
         uid = _of(found, "metadata", "labels", UID)
@@ -221,27 +211,26 @@ def _of(thing: Any, *keys: str) -> Any:
     return thing
 
 
-def _kubectl(verb: str, *words: str) -> _Answer:
-    command = ["kubectl", verb, *words, f"--request-timeout={REQUEST}s"]
+def has_pytorch_jobs() -> bool:
+    """Whether Kubeflow's training operator is there; where nobody answers, a Job does as well."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=ANSWER,
-        )
-    except FileNotFoundError:
-        raise JobError("kubernetes", "no kubectl", "the program kubectl on the PATH") from None
-    except OSError as error:
-        raise JobError("kubernetes, kubectl", error.strerror, "a program that runs") from None
-    except subprocess.TimeoutExpired:
-        return _Answer(1, "", f"kubectl timed out after {ANSWER} s")
-    return _Answer(done.returncode, done.stdout, done.stderr)
+        answer = _kubectl("api-resources", "--api-group=kubeflow.org", "--output=name")
+    except JobError:
+        return False
+    return "pytorchjobs.kubeflow.org" in answer.output.split()
 
 
-def _error(what: str, answer: _Answer) -> JobError:
+def _kubectl(verb: str, *words: str) -> Answer:
+    if shutil.which("kubectl") is None:
+        raise JobError("kubernetes", "no kubectl", "the program kubectl on the PATH")
+    asked = ["kubectl", verb, *words, f"--request-timeout={REQUEST}s"]
+    answer = ask(asked, seconds=ANSWER)
+    if answer.code is None:
+        return Answer(1, "", f"kubectl timed out after {ANSWER} s")
+    return answer
+
+
+def _error(what: str, answer: Answer) -> JobError:
     said = one_line(answer.errors.strip() or answer.output.strip() or f"exit code {answer.code}")
     expected = (todo for form, todo in _NEXT.items() if re.search(form, answer.errors))
     return JobError(f"kubernetes, {what}", said, next(expected, "what the cluster takes"))
