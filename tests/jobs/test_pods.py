@@ -123,7 +123,7 @@ FIELDS: dict[str, Callable[[str], dict[str, Any]]] = {
     "container, binds": lambda text: {"container": Container("docker", "a", (f"/{text}",))},
     "made_by": lambda text: {"made_by": (text,)},
 }
-LAUNCHED = {
+LAUNCHED: dict[str, dict[str, Any]] = {
     "torchrun": {"nodes": 2, "launcher": "torchrun"},
     "tensorflow": {"nodes": 2, "launcher": "tensorflow"},
     "mpi": {"launcher": "mpi", "processes": 2},
