@@ -26,7 +26,7 @@ from forerun.jobs.traces import told_by_folder, with_output
 _PROGRAMS = ("sbatch", "squeue", "scontrol", "scancel")
 _COMMENT = "forerun:"  # before the uid, in the comment of a job
 _JOB = re.compile(r"\d{1,10}", re.ASCII)
-_IDENTIFIER = re.compile(r"(\d{1,10})(?:;\S*)?", re.ASCII)
+_IDENTIFIER = re.compile(r"(\d{1,10})(?:;(\S*))?", re.ASCII)  # the second: whose job it is
 _GONE = "Invalid job id"  # what Slurm says of a job that it has forgotten, or never had
 
 
@@ -54,7 +54,28 @@ class Slurm:
     def _send(self, submission: Submission) -> Answer:
         script = submission.script
         words = ["sbatch", "--parsable", f"--comment={_COMMENT}{submission.uid}", str(script)]
-        return ask(words, script.parent, self.seconds)
+        answer = ask(words, script.parent, self.seconds)
+        self._check_cluster(answer)
+        return answer
+
+    def _check_cluster(self, answer: Answer) -> None:
+        """JobError where a job went to another cluster, which nobody here asks: it is ended."""
+        match = _IDENTIFIER.fullmatch((answer.output.split() or [""])[-1])
+        if answer.code != 0 or match is None or not match[2]:
+            return
+        job, cluster = match.groups()
+        if cluster == self._configured("ClusterName"):  # which some set-ups name
+            return
+        ended = ask(["scancel", f"--clusters={cluster}", job], seconds=self.seconds)
+        left = "ended there" if ended.code == 0 else f"not ended there ({ended.complaint})"
+        expected = "a job of this cluster: take --clusters out of the script"
+        raise JobError(f"job {job}", f"sent to the cluster {cluster}, {left}", expected)
+
+    def _configured(self, name: str) -> str:
+        """A value of Slurm's configuration; nothing where it has none of this name."""
+        asked = self._asked(["scontrol", "show", "config"]).output
+        found = re.search(rf"^{name}\s*= *(\S+)", asked, re.MULTILINE)
+        return found[1] if found else ""
 
     def find(self, uid: str) -> str | None:
         """The number of the job with this uid, as long as Slurm has it in memory."""

@@ -1,0 +1,67 @@
+"""What Slurm's programs are asked, where only a cluster of another kind would show it.
+
+Jobs of a real Slurm are in tests/system; the programs here print what such a cluster would, and
+keep what they were asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forerun.errors import JobError
+from forerun.jobs.backend import Submission
+from forerun.jobs.slurm import Slurm
+
+UID = "0123456789abcdef" * 2
+CONFIG = "Configuration data\nClusterName             = here\nMessageTimeout          = 10 sec\n"
+
+Programs = Callable[..., None]
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """Programs that print what they are told to, each by its name."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def make(**outputs: str) -> None:
+        for name, output in outputs.items():
+            (folder / f"{name}.txt").write_text(output)
+            text = f"#!/bin/sh\necho {name} \"$@\" >> {tmp_path}/asked\ncat {folder}/{name}.txt\n"
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+
+    make(sbatch="42\n", squeue="", scontrol=CONFIG, scancel="", sinfo="", sacct="")
+    return make
+
+
+@pytest.fixture
+def submission(tmp_path: Path) -> Submission:
+    (tmp_path / "job.sh").write_text("true\n")
+    return Submission(UID, "lenet", tmp_path / "job.sh")
+
+
+def asked(folder: Path, name: str) -> list[str]:
+    lines = (folder / "asked").read_text().splitlines()
+    return [line for line in lines if line.split()[0] == name]
+
+
+@pytest.mark.parametrize("answer", ["42\n", "42;here\n"])
+def test_a_job_of_this_cluster(programs: Programs, submission: Submission, answer: str) -> None:
+    programs(sbatch=answer)
+    assert Slurm().submit(submission) == "42"
+    assert asked(submission.script.parent, "scancel") == []
+
+
+def test_a_job_that_went_to_another_cluster_is_refused(
+    programs: Programs, submission: Submission
+) -> None:
+    programs(sbatch="42;other\n")
+    expected = "job 42: found sent to the cluster other, ended there, expected a job of this cluste"
+    with pytest.raises(JobError, match=expected):
+        Slurm().submit(submission)
+    assert asked(submission.script.parent, "scancel") == ["scancel --clusters=other 42"]
