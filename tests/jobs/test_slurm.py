@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from forerun.errors import JobError
-from forerun.jobs.backend import Submission
+from forerun.jobs.backend import Limit, Submission
 from forerun.jobs.slurm import Slurm
 
 UID = "0123456789abcdef" * 2
@@ -31,7 +31,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     def make(**outputs: str) -> None:
         for name, output in outputs.items():
             (folder / f"{name}.txt").write_text(output)
-            text = f"#!/bin/sh\necho {name} \"$@\" >> {tmp_path}/asked\ncat {folder}/{name}.txt\n"
+            text = f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/asked\ncat {folder}/{name}.txt\n'
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
 
@@ -65,3 +65,20 @@ def test_a_job_that_went_to_another_cluster_is_refused(
     with pytest.raises(JobError, match=expected):
         Slurm().submit(submission)
     assert asked(submission.script.parent, "scancel") == ["scancel --clusters=other 42"]
+
+
+# A partition that its operator hides from lists: only who asks for all of them sees its jobs.
+HIDES = """\
+#!/bin/sh
+case " $* " in *" --all "*) cat {0}.txt ;; esac
+"""
+
+
+def test_hidden_partitions_are_seen(programs: Programs, submission: Submission) -> None:
+    programs(squeue=f"41|RUNNING|n1|forerun:{UID}\n", sinfo="hidden|1:00:00|1-2\n")
+    for name in ("squeue", "sinfo"):
+        program = submission.script.parent / "programs" / name
+        program.write_text(HIDES.format(program))
+    assert Slurm().find(UID) == "41"
+    assert Slurm().submit(submission) == "41"  # and not a second one
+    assert Slurm().limits() == [Limit("hidden", 3600.0, 2)]

@@ -79,8 +79,9 @@ class Slurm:
 
     def find(self, uid: str) -> str | None:
         """The number of the job with this uid, as long as Slurm has it in memory."""
-        # With all states there are also those that have ended within Slurm's MinJobAge.
-        words = ["squeue", "--noheader", "--states=all", f"--user={os.geteuid()}"]
+        # With all states there are also those that have ended within Slurm's MinJobAge; without
+        # --all those of hidden partitions are left out, and would be submitted once more.
+        words = ["squeue", "--all", "--noheader", "--states=all", f"--user={os.geteuid()}"]
         for line in self._asked([*words, "--format=%F|%T|%N|%k"]).output.splitlines():
             job, state, nodes, comment = [*line.strip().split("|", 3), "", "", ""][:4]
             # Slurm also lists what it has refused: failed, and never on a node.
@@ -128,7 +129,8 @@ class Slurm:
     def limits(self) -> Sequence[Limit]:
         """What the partitions let a job have."""
         found = {}
-        for line in self._asked(["sinfo", "--noheader", "--format=%R|%l|%s"]).output.splitlines():
+        words = ["sinfo", "--all", "--noheader", "--format=%R|%l|%s"]
+        for line in self._asked(words).output.splitlines():
             queue, seconds, nodes = [*line.strip().split("|"), "", ""][:3]
             most = nodes.rpartition("-")[2]
             number = int(most) if re.fullmatch(r"\d{1,7}", most, re.ASCII) else None
