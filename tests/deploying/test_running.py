@@ -97,6 +97,19 @@ def test_cancelled_jobs_leave_nothing(runner: JobRunner, output: Path) -> None:
     runner.close()
 
 
+def test_a_job_that_others_have_ended_is_a_failed_run(runner: JobRunner, output: Path) -> None:
+    made = running_task(runner, output)
+    Local().cancel(f"local-{made.uid[:12]}")  # as an administrator might
+    ((one, timing),) = results(runner)
+    assert (one, timing.status, timing.seconds) == (made, "failed", None)
+    assert timing.reason == "ended by others than forerun"
+    assert (job_folder(output, made.uid) / "job.sh").exists()
+    later = JobRunner(spec, Local(), 1, output)  # had that not been stored
+    assert [found.uid for found in later.adopt(set(), again)] == [made.uid]
+    ((_, timing),) = results(later)
+    assert timing.status == "failed"
+
+
 def test_who_is_in_a_hurry_waits_for_no_end(runner: JobRunner, output: Path) -> None:
     made = running_task(runner, output)
     runner.hurry()

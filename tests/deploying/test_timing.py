@@ -77,7 +77,12 @@ def test_a_run_that_took_too_long(tmp_path: Path) -> None:
         (State("out_of_memory", "killed"), "out_of_memory", "killed: no such data"),
         (State("node_lost", "NODE_FAIL"), "failed", "NODE_FAIL: no such data"),
         (State("timed_out", "TIMEOUT"), "timed_out", "TIMEOUT: no such data"),
-        (State("cancelled", "by ada"), "cancelled", "by ada"),
+        (
+            State("cancelled", "preempted"),
+            "failed",
+            "ended by others than forerun (preempted): no such data",
+        ),
+        (State("cancelled"), "failed", "ended by others than forerun: no such data"),
     ],
 )
 def test_what_did_not_end_well(tmp_path: Path, state: State, status: str, reason: str) -> None:

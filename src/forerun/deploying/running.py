@@ -106,7 +106,8 @@ class JobRunner:
             if job is None:
                 shutil.rmtree(folder, ignore_errors=True)  # it was never submitted
                 continue
-            task = None if self._is_cancelled(job, folder) else again(folder.name, chosen)
+            cancelled = (folder / _CANCELLED).exists()  # by us: then it is no run
+            task = None if cancelled else again(folder.name, chosen)
             if task is None:
                 if not self._backend.state(job, folder).has_ended:
                     self._backend.cancel(job)
@@ -180,11 +181,6 @@ class JobRunner:
         """The job of a folder: as its scheduler knows it, or as it said itself when it started."""
         job = self._backend.find(folder.name)
         return job or next((one.job for one in read_attempts(folder) if one.job), None)
-
-    def _is_cancelled(self, job: str, folder: Path) -> bool:
-        """Whether somebody has ended a job on purpose: then it is no run."""
-        told = (folder / _CANCELLED).exists()
-        return told or self._backend.state(job, folder).phase == "cancelled"
 
     def _look_at_all(self) -> None:
         """Note which jobs have ended; what is raised is raised when nothing else is to be told."""

@@ -28,9 +28,17 @@ _OUTPUT = 2**24  # bytes at the end of the output in which a marker is looked fo
 
 
 def timing_of(command: Command, state: State, attempts: Sequence[Attempt], output: Path) -> Timing:
-    """What the run of a job took that has ended; a time only where it ran once, to its end."""
+    """What the run of a job took that has ended; a time only where it ran once, to its end.
+
+    One that others have ended, for a job before it or by hand, has failed: only who cancels a
+    campaign's jobs itself means that they are no runs.
+    """
     last = attempts[-1] if attempts else Attempt(1)
     status, reason = STATUS[state.phase], state.reason
+    if state.phase == "cancelled":
+        status = "failed"
+        told = f" ({reason})" if reason not in ("", "cancelled") else ""
+        state = replace(state, reason=f"ended by others than forerun{told}")
     seen = Timing(
         status,
         wall_seconds=last.seconds or 0.0,
@@ -40,8 +48,6 @@ def timing_of(command: Command, state: State, attempts: Sequence[Attempt], outpu
         reason=reason,
     )
     starts, limit = starts_of(state, attempts), command.timeout
-    if status == "cancelled":
-        return seen
     if starts > 1:
         return replace(seen, status="failed", reason=f"it was started {starts} times: no time")
     if limit is not None and (status == "timed_out" or seen.wall_seconds > limit):
