@@ -53,6 +53,12 @@ def test_one_that_was_requeued_has_none(tmp_path: Path) -> None:
     assert timed(tmp_path, replace(DONE, starts=2)).status == "failed"
 
 
+def test_one_that_was_suspended_has_none(tmp_path: Path) -> None:
+    found = timed(tmp_path, replace(DONE, suspended=True))
+    assert (found.status, found.seconds) == ("failed", None)
+    assert found.reason == "it was suspended for a while: no time"
+
+
 def test_a_marker_finds_its_time_in_the_output(tmp_path: Path) -> None:
     marker = Marker(r"epoch took ([0-9.]+) s")
     found = timed(tmp_path, printed="epoch took 3 s\nepoch took 1.5 s\n", marker=marker)

@@ -65,6 +65,17 @@ def test_what_slurm_keeps_of_ended_jobs(bed: Bed, cluster: Cluster) -> None:
     assert (forgotten.phase, forgotten.exit_code) == ("failed", 4)
 
 
+def test_a_job_that_stands_still_for_a_while(bed: Bed, cluster: Cluster) -> None:
+    submission = bed.job("still", "sleep 3")
+    job = bed.backend.submit(submission)
+    assert not bed.until(job, submission, "running").suspended
+    cluster.run("scontrol", "suspend", job)
+    assert bed.state(job, submission).phase == "running"
+    cluster.run("scontrol", "resume", job)
+    found = bed.until(job, submission)
+    assert (found.phase, found.starts, found.suspended) == ("done", 1, True)
+
+
 def test_what_this_shell_has_set_is_not_the_jobs(
     bed: Bed, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,8 @@ def timing_of(command: Command, state: State, attempts: Sequence[Attempt], outpu
     if limit is not None and (status == "timed_out" or seen.wall_seconds > limit):
         late = f"took longer than {quantities.seconds(limit)}"
         return replace(seen, status="timed_out", reason=late)
+    if status == "ok" and state.suspended:
+        return replace(seen, status="failed", reason="it was suspended for a while: no time")
     if status != "ok":
         return replace(seen, reason=_how(state, last, output))
     seconds = run_seconds(attempts)

@@ -58,7 +58,7 @@ _WHY_WAITING = {
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MOST_NAMES = 100_000
 # What `sacct` is asked for; all fields are there since Slurm 19, the last ones not in `sacct -c`.
-SACCT = ("JobID", "State", "ExitCode", "NodeList", "Submit", "Start", "End", "MaxRSS")
+SACCT = ("JobID", "State", "ExitCode", "NodeList", "Submit", "Start", "End", "MaxRSS", "Suspended")
 COMPLETED = ("JobID", "State", "NodeList", "Start", "End")
 
 
@@ -89,6 +89,7 @@ def _shown(fields: Mapping[str, str]) -> State:
         starts,
         None if phase in ("queued", "running") else _exit_code(fields.get("ExitCode", "")),
         waited=_between(submitted, started) if starts == 1 and phase != "queued" else None,
+        suspended=_time(fields.get("SuspendTime", "")) is not None,  # or when it was resumed
     )
 
 
@@ -129,6 +130,7 @@ def _accounted(rows: Sequence[Mapping[str, str]]) -> State:
         starts,
         _exit_code(last.get("ExitCode", "")) if ended else None,
         waited=_between(submitted, started) if starts == 1 else None,
+        suspended=any(re.search("[1-9]", row.get("Suspended", "")) for row in rows),
     )
 
 

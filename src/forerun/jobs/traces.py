@@ -66,6 +66,7 @@ def together(tasks: Sequence[State]) -> State | None:
         max(task.starts for task in tasks),
         worst.exit_code,
         waited=min((task.waited for task in tasks if task.waited is not None), default=None),
+        suspended=any(task.suspended for task in tasks),
     )
 
 
