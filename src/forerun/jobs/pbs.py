@@ -8,10 +8,12 @@ folder does.
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,7 +64,8 @@ class Pbs:
         return ask(["qsub", *named, *_outputs(script), script.name], script.parent, self.seconds)
 
     def find(self, uid: str) -> str | None:
-        """The job with this uid, as long as PBS knows it."""
+        """The job with this uid, as long as PBS knows it; never one of somebody else's."""
+        before = _before_slurm()
         for words in _questions():
             answer = ask(words, seconds=self.seconds)
             # With no job at all some end with an error; without a server all say something.
@@ -70,8 +73,9 @@ class Pbs:
                 raise _failed(words, answer)
             for job, fields in described(answer.output).items():
                 variables = fields.get("Variable_List", "").split(",")
-                named = fields.get("Job_Name", "").endswith(f"-{uid[:12]}")
-                if (named or f"FORERUN_UID={uid}" in variables) and not was_refused(fields):
+                named = before and fields.get("Job_Name", "").endswith(f"-{uid[:12]}")
+                known = named or f"FORERUN_UID={uid}" in variables
+                if known and _is_ours(fields) and not was_refused(fields):
                     return job
         return None
 
@@ -118,6 +122,16 @@ class Pbs:
 def _before_slurm() -> bool:
     """Whether the programs are those that stand before Slurm."""
     return shutil.which("sbatch") is not None
+
+
+def _is_ours(fields: Mapping[str, str]) -> bool:
+    """Whether a job is this user's, as far as PBS says whose it is."""
+    owner = fields.get("Job_Owner", "").partition("@")[0]
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a number without a name, as in some containers
+        user = str(os.geteuid())
+    return owner in ("", user)
 
 
 def _questions(*jobs: str) -> list[list[str]]:
