@@ -70,6 +70,11 @@ def test_how_jobs_end(
     assert (found.phase, found.reason, found.exit_code) == (phase, reason, exit_code)
 
 
+@pytest.mark.parametrize("code", ["²:0", "1:²", "٣:0", "3", "", f"{'9' * 5000}:0"])
+def test_an_exit_code_that_is_none(code: str) -> None:
+    assert told(state="FAILED", code=code).exit_code is None
+
+
 def test_a_job_that_waits_says_why() -> None:
     waiting = {"state": "PENDING", "nodes": "(null)", "start": "Unknown"}
     found = told(**waiting, reason="Resources")
@@ -184,6 +189,10 @@ def test_tasks_in_sacct() -> None:
 )
 def test_names_of_nodes(text: str, names: tuple[str, ...]) -> None:
     assert host_names(text) == names
+
+
+def test_numbers_that_no_node_has() -> None:
+    assert host_names(f"n[{'9' * 5000}],n[٣]") == ()
 
 
 def test_more_nodes_than_there_can_be_are_cut() -> None:

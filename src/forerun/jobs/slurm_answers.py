@@ -148,10 +148,10 @@ def host_names(text: str) -> tuple[str, ...]:
 def _range(text: str) -> Iterable[str]:
     """`1-3,07` as its single numbers, as wide as they are written."""
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            for number in range(int(first), min(int(last or first), int(first) + _MOST_NAMES) + 1):
-                yield str(number).zfill(len(first))
+        if match := re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part, re.ASCII):
+            first, last = int(match[1]), int(match[2] or match[1])
+            for number in range(first, min(last, first + _MOST_NAMES) + 1):
+                yield str(number).zfill(len(match[1]))
 
 
 def _waiting(reason: str) -> str:
@@ -179,10 +179,11 @@ def _how(word: str, fields: Mapping[str, str], phase: Phase) -> str:
 
 def _exit_code(text: str) -> int | None:
     """`3:0` is an exit code, `0:9` a signal."""
-    code, _, number = text.partition(":")
-    if not (code.isdigit() and number.isdigit()):
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text, re.ASCII)
+    if match is None:
         return None
-    return 128 + int(number) if int(number) else int(code)
+    code, number = map(int, match.groups())
+    return 128 + number if number else code
 
 
 def _time(text: str) -> datetime | None:
