@@ -44,6 +44,13 @@ def test_a_job_that_ran_once_has_a_time(tmp_path: Path) -> None:
     assert found.measures == {"seconds": 2.5, "memory_bytes": 3e8}
 
 
+def test_the_memory_is_the_programs_own(tmp_path: Path) -> None:
+    copied = replace(DONE, memory_bytes=10**10)  # what staged its data, say
+    assert timed(tmp_path, copied).memory_bytes == 300_000_000
+    assert timed(tmp_path, copied, replace(CLEAN, peaks={})).memory_bytes == 10**10
+    assert timed(tmp_path, DONE, replace(CLEAN, peaks={})).memory_bytes == 0
+
+
 def test_one_that_was_requeued_has_none(tmp_path: Path) -> None:
     lost = replace(CLEAN, done=None, code=None, ended=None)
     found = timed(tmp_path, replace(DONE, starts=2), lost, replace(CLEAN, number=2))

@@ -79,9 +79,12 @@ def marked(output: Path, marker: Marker) -> float:
 
 
 def peak_bytes(state: State, attempts: Sequence[Attempt]) -> int:
-    """The peak of its largest process; 0 where nobody knows."""
-    peaks = (size for one in attempts for size in one.peaks.values())
-    return max([0, state.memory_bytes or 0, *peaks])
+    """The peak of its largest process; 0 where nobody knows.
+
+    Its scheduler also counts what staged, built or went before: it is asked last.
+    """
+    peaks = [size for one in attempts for size in one.peaks.values()]
+    return max(peaks, default=0) or state.memory_bytes or 0
 
 
 def starts_of(state: State, attempts: Sequence[Attempt]) -> int:
