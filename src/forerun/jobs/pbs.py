@@ -14,16 +14,16 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from forerun.errors import InputError, JobError
 from forerun.jobs.asking import PATIENCE, Answer, ask, check_programs
 from forerun.jobs.backend import Limit, State, Submission
 from forerun.jobs.once import LOOKS, Desk, submit_once
-from forerun.jobs.pbs_answers import OUTSIDE, described, number, queue_limits, state_of, was_refused
+from forerun.jobs.pbs_answers import described, number, queue_limits, state_of, was_refused
 from forerun.jobs.refusals import advice
-from forerun.jobs.traces import said_out_of_memory, told_by_folder, with_output
+from forerun.jobs.traces import told_by_folder, with_output
 
 _PROGRAMS = ("qsub", "qstat", "qdel")
 _JOB = re.compile(r"\d{1,10}(\[\d{0,7}\])?(\.[A-Za-z0-9.-]{1,64})?", re.ASCII)
@@ -89,8 +89,7 @@ class Pbs:
             for one, fields in described(answer.output).items():
                 if number(one) == number(job):
                     found = state_of(fields, told_by_folder(folder), time.time())
-                    hungry = found.reason == OUTSIDE and said_out_of_memory(folder)
-                    return with_output(replace(found, phase="failed") if hungry else found, folder)
+                    return with_output(found, folder)
         return told_by_folder(folder)
 
     def cancel(self, job: str) -> None:

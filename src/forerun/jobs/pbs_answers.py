@@ -11,6 +11,7 @@ from datetime import datetime
 
 from forerun.infrastructure.detection import walltime_seconds
 from forerun.jobs.backend import Limit, Phase, State
+from forerun.jobs.traces import OUTSIDE
 
 _WAITING = {
     "H": "is held: `qrls` lets it go",
@@ -21,7 +22,6 @@ _WAITING = {
 _RUNNING = frozenset("RESB")
 _ENDED = frozenset("CFX")
 _SIGNALLED = 256  # added by PBS to the signal that ended a job
-OUTSIDE = "ended from outside"
 _FROM_OUTSIDE = (137, 143)  # exit codes of a script that was asked to end, or whose program was
 _HUNGRY: tuple[Phase, str] = ("out_of_memory", "used more memory than it asked for")
 _LATE: tuple[Phase, str] = ("timed_out", "its wall time was over")
