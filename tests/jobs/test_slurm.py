@@ -82,3 +82,12 @@ def test_hidden_partitions_are_seen(programs: Programs, submission: Submission) 
     assert Slurm().find(UID) == "41"
     assert Slurm().submit(submission) == "41"  # and not a second one
     assert Slurm().limits() == [Limit("hidden", 3600.0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("config", "seconds"),
+    [(CONFIG, 13.0), (CONFIG.replace("10 sec", "100 sec"), 103.0), ("ClusterName = here\n", 0.0)],
+)
+def test_how_long_a_message_may_wait(programs: Programs, config: str, seconds: float) -> None:
+    programs(scontrol=config)
+    assert Slurm()._waits() == seconds

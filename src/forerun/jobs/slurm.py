@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ _PROGRAMS = ("sbatch", "squeue", "scontrol", "scancel")
 _COMMENT = "forerun:"  # before the uid, in the comment of a job
 _JOB = re.compile(r"\d{1,10}", re.ASCII)
 _IDENTIFIER = re.compile(r"(\d{1,10})(?:;(\S*))?", re.ASCII)  # the second: whose job it is
+_SPARE = 3.0  # seconds beyond those for which a message may wait
 _GONE = "Invalid job id"  # what Slurm says of a job that it has forgotten, or never had
 
 
@@ -35,7 +37,9 @@ class Slurm:
     """A Slurm cluster that this machine belongs to."""
 
     seconds: float = PATIENCE  # that one of its programs may take
-    looks: Sequence[float] = LOOKS  # seconds between questions for a job whose answer was lost
+    # Seconds between questions for a job whose answer was lost; by default, for as long as the
+    # cluster's messages may wait.
+    looks: Sequence[float] | None = None
     name: str = "slurm"
 
     def check(self) -> None:
@@ -48,8 +52,16 @@ class Slurm:
 
     def submit(self, submission: Submission) -> str:
         """Submit a job once, however often it is asked for; its number."""
-        desk = Desk(self._send, self.find, _IDENTIFIER, self.looks)
+        desk = Desk(self._send, self.find, _IDENTIFIER, LOOKS, self._waits)
+        if self.looks is not None:
+            desk = Desk(self._send, self.find, _IDENTIFIER, self.looks)
         return submit_once(desk, submission)
+
+    def _waits(self) -> float:
+        """Seconds for which a message may wait; 0 where Slurm does not say."""
+        with suppress(JobError, ValueError):
+            return float(self._configured("MessageTimeout")) + _SPARE
+        return 0.0
 
     def _send(self, submission: Submission) -> Answer:
         script = submission.script
