@@ -38,6 +38,7 @@ FIRST, LONGEST = 0.5, 10.0  # seconds between two questions to a scheduler, at f
 UNKNOWN = 60.0  # seconds after which a job that nobody knows of has failed
 SILENT = 600.0  # and after which a scheduler that does not answer ends the campaign
 LATE = 15.0  # seconds in which the last lines of a node come through a shared file system
+UNSEEN = 75.0  # and in which a new file does: NFS keeps what it knows of a directory for up to 60
 ENDING = 120.0  # seconds in which jobs end that were cancelled
 _FILE = "run.json"  # of a job's folder: what it is the run of
 _CANCELLED = "cancelled"  # that it was told to end
@@ -219,7 +220,8 @@ class JobRunner:
         attempts = read_attempts(job.folder)
         job.over = job.over or now
         whole = bool(attempts) and attempts[-1].ended is not None
-        if state.phase == "done" and not whole and now - job.over < LATE:
+        late = LATE if attempts else UNSEEN
+        if state.phase == "done" and not whole and now - job.over < late:
             return None
         if attempts:
             self._hosts[job.task.uid] = attempts[-1].host
