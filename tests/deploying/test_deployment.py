@@ -125,6 +125,18 @@ def test_a_program_that_fails_is_no_time(
     assert len(study.table()) == 6
 
 
+def test_a_want_of_memory_is_found_in_an_output_of_another_name(
+    local_plan: MakePlan, program: Path, study: Study, tmp_path: Path
+) -> None:
+    (program / "train.py").write_text("raise MemoryError\n")
+    plan = local_plan(1, 0.1, job={"output": "train.log"})
+    made = Deployment.make(plan, folder=tmp_path / "run")
+    made.submit()
+    assert made.wait().status == "out_of_memory"
+    assert made.record.reason == "train.log says that it ran out of memory"
+    assert study.runs()[-1].status == "out_of_memory"
+
+
 def test_a_cancelled_one_neither(local_plan: MakePlan, study: Study, tmp_path: Path) -> None:
     made = Deployment.make(local_plan(100, 0.2), folder=tmp_path / "run")
     with pytest.raises(InputError, match="found no job"):

@@ -28,6 +28,7 @@ from forerun.errors import InputError, JobError
 from forerun.jobs.attempts import Attempt, read_attempts
 from forerun.jobs.backend import Backend, State, Submission, backend_of
 from forerun.jobs.refusals import never_starts
+from forerun.jobs.traces import with_output
 
 if TYPE_CHECKING:
     from forerun.deploying.making import Made
@@ -147,6 +148,7 @@ class Deployment:
         if job is None:
             return State("unknown", "not submitted")
         found = self.backend.state(job, self.folder)
+        found = with_output(found, self.folder, (self.record.output, self.record.errors))
         if (found.phase, found.reason) != (self.record.state, self.record.reason):
             self._change(state=found.phase, reason=found.reason)
         return found

@@ -94,6 +94,8 @@ def _time(
         return _Time(elapsed=elapsed, why_not=record.apart)
     if state.starts > 1 or len(attempts) > 1:
         return _Time(elapsed=elapsed, why_not="it was started more than once")
+    if state.suspended:
+        return _Time(elapsed=elapsed, why_not="it was suspended for a while")
     if clean is None:
         return _Time(elapsed=elapsed, why_not="it was asked to save before its end")
     if study is None:
