@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hostile import CANARY, COMMANDS, STRINGS
+from hostile import ARITHMETIC, CANARY, COMMANDS, STRINGS, VARIABLES
 from job_specs import PLAIN
 
 from forerun.errors import InputError
@@ -210,6 +210,57 @@ def run(folder: Path, text: str, expand: bool) -> tuple[int, str]:
         ["bash", folder / "job.sh"], cwd=folder / "in", env=environment, timeout=30
     )
     return done.returncode, (folder / "job.out").read_text()
+
+
+def assigned(name: str, value: str) -> str | None:
+    """The line by which a script sets a variable; None where it is refused."""
+    try:
+        text = render(replace(PLAIN, environment={name: value}), "none")
+    except InputError:
+        return None
+    (line,) = [one for one in text.splitlines() if one.startswith(f"export {name}=")]
+    assert line == f"export {name}={shlex.quote(value)}"
+    return line
+
+
+@pytest.fixture(scope="module")
+def of_bash() -> list[str]:
+    """Every variable that bash has without being told, and those of its manual."""
+    command = ["env", "-i", "bash", "--norc", "-c", "compgen -v"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {"RANDOM", "OPTIND", "BASH_VERSINFO"} <= set(listed)
+    return sorted({*VARIABLES, *listed})
+
+
+def test_no_variable_of_the_shell_runs_its_value(tmp_path: Path, of_bash: list[str]) -> None:
+    values = (ARITHMETIC, *COMMANDS)
+    taken = [name for name in of_bash if assigned(name, ARITHMETIC)]
+    assert {"HOME", "LANG", "LC_ALL", "PATH", "TERM", "TMPDIR"} <= set(taken)
+    assert not {"BASH_ENV", "ENV", "HISTCMD", "OPTIND", "PS4", "RANDOM", "SRANDOM"} & set(taken)
+    names = (*taken, "X", "LD_PRELOAD", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTHONPATH")
+    # Each in a shell of its own, and read as the script does; a tick says that nothing broke.
+    lines = [
+        f"({assigned(name, value)}; : ${name}; [[ -n ${name} ]]; cd /; set +u; echo -n .)"
+        for name in names
+        for value in values
+    ]
+    (tmp_path / "all.sh").write_text("set -euo pipefail\n" + "\n".join(lines))
+    done = subprocess.run(["bash", "all.sh"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "." * len(names) * len(values)
+    assert [path.name for path in tmp_path.iterdir()] == ["all.sh"]
+
+
+def test_a_shell_that_did_run_a_value_would_be_seen(tmp_path: Path) -> None:
+    for name in ("HISTCMD", "OPTIND", "RANDOM", "SRANDOM"):
+        line = f"set -euo pipefail; export {name}={shlex.quote(ARITHMETIC)}"
+        subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True)
+        (tmp_path / CANARY).unlink()
+
+
+@pytest.mark.parametrize("name", ["RANDOM", "BASH_ENV", "PS4", "BASH_ANYTHING", "HOSTNAME"])
+def test_no_variable_of_the_shell_is_handed_over_either(name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        render(replace(PLAIN, variables=(name,)), "slurm")
 
 
 @pytest.mark.parametrize("text", [text for text in HARMLESS if len(text) < 200])

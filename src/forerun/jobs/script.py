@@ -29,13 +29,6 @@ Kind = Literal["git", "archive", "file", "directory"]
 _WHERE = {"slurm": "for Slurm", "pbs": "for PBS or Torque", "none": "without a scheduler"}
 # Seconds for saving when a job is cancelled: schedulers force its end after 30, forerun after 10.
 _GRACE = {"slurm": 20, "pbs": 20, "none": 8}
-# Variables that a shell does not let anybody set, or that change how it reads the script.
-_SHELLS_OWN = frozenset(
-    {
-        *("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"),
-        *("GLOBIGNORE", "IFS", "POSIXLY_CORRECT"),
-    }
-)
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*", re.ASCII)
 _HTTPS = re.compile(r"https://[A-Za-z0-9]\S*", re.ASCII)
 _GIT = re.compile(
@@ -140,7 +133,7 @@ def _check(spec: JobSpec, scheduler: Scheduler) -> None:
             raise InputError("job, command", " ".join(texts), "a program and its arguments")
     for name in (*spec.environment, *spec.variables):
         own = name.lower().startswith("forerun_") and name != "FORERUN_DATA"
-        if name in _SHELLS_OWN or own:
+        if own or quoting.of_the_shell(name):
             raise InputError("job, variable", name, "a variable that a job can set")
     if spec.build and not spec.source:
         raise InputError("job, source", "nothing", "what is to be built")
