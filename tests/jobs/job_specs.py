@@ -91,6 +91,7 @@ SPECS: dict[str, tuple[JobSpec, tuple[Scheduler, ...]]] = {
     "mpi-here": (replace(MPI, nodes=1), ("none",)),
     "staged": (STAGED, ("slurm", "pbs")),
     "again": (AGAIN, ("slurm", "pbs", "none")),
+    "again-array": (replace(AGAIN, array="1-3", processes=2), ("slurm", "pbs")),
     "apptainer": (GPU, ("slurm",)),
     "built": (BUILT, ("pbs",)),
     "docker": (replace(GPU, container=replace(SIF, runtime="docker", image="lenet:1")), ("none",)),

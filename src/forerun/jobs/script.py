@@ -279,20 +279,20 @@ def _launch(spec: JobSpec, scheduler: Scheduler, way: Way) -> str:
 
 def _behind_qsub(slurm: str, pbs: str) -> str:
     """Both ways: `qsub` may be a face of Slurm, where the way of PBS does not exist."""
-    return f"if [[ -n ${{SLURM_JOB_ID-}} ]]; then\n  {slurm}\nelse\n  {pbs}\nfi"
+    return f"if [[ -n $forerun_slurm ]]; then\n  {slurm}\nelse\n  {pbs}\nfi"
 
 
 def _steps(scheduler: Scheduler, way: Way) -> str:
     """The command that signals the program where it is a step of Slurm's; none where it is not."""
     if way in ("single", "local") or scheduler == "none":
         return ""
-    signal = 'scancel --signal=28 "$SLURM_JOB_ID" 2>/dev/null'
-    return signal if scheduler == "slurm" else f"[[ -n ${{SLURM_JOB_ID-}} ]] && {signal}"
+    signal = 'scancel --signal=28 "$forerun_slurm" 2>/dev/null'
+    return signal if scheduler == "slurm" else f"[[ -n $forerun_slurm ]] && {signal}"
 
 
 def _again(scheduler: Scheduler) -> str:
     """The command by which a job starts again."""
-    slurm = 'scontrol requeue "$SLURM_JOB_ID"'
+    slurm = 'scontrol requeue "$forerun_slurm"'
     if scheduler == "slurm":
         return slurm
-    return f'if [[ -n ${{SLURM_JOB_ID-}} ]]; then {slurm}; else qrerun "$PBS_JOBID"; fi'
+    return f'if [[ -n $forerun_slurm ]]; then {slurm}; else qrerun "$forerun_job"; fi'

@@ -100,7 +100,7 @@ forerun_end() {
     before=$(cat "$forerun_folder/attempts/$forerun_task"* | grep -c '^requeued ')
     if [[ $before -ge 3 ]]; then
       echo "job.sh: out of time, and it may not start again" >&2
-    elif if [[ -n ${SLURM_JOB_ID-} ]]; then scontrol requeue "$SLURM_JOB_ID"; else qrerun "$PBS_JOBID"; fi; then
+    elif if [[ -n $forerun_slurm ]]; then scontrol requeue "$forerun_slurm"; else qrerun "$forerun_job"; fi; then
       forerun_note "requeued $(forerun_now)"
     else
       echo "job.sh: out of time, and the scheduler does not let it start again" >&2
@@ -112,6 +112,7 @@ forerun_end() {
 
 # Where Slurm stands behind qsub, its variables say what those of PBS would.
 forerun_job=${PBS_JOBID:-${SLURM_JOB_ID:-$$}}
+forerun_slurm=${SLURM_JOB_ID-}
 if [[ -n ${PBS_NODEFILE-} ]]; then
   mapfile -t forerun_hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 elif [[ -n ${SLURM_JOB_NODELIST-} ]]; then

@@ -101,7 +101,7 @@ forerun_end() {
     before=$(cat "$forerun_folder/attempts/$forerun_task"* | grep -c '^requeued ')
     if [[ $before -ge 3 ]]; then
       echo "job.sh: out of time, and it may not start again" >&2
-    elif scontrol requeue "$SLURM_JOB_ID"; then
+    elif scontrol requeue "$forerun_slurm"; then
       forerun_note "requeued $(forerun_now)"
     else
       echo "job.sh: out of time, and the scheduler does not let it start again" >&2
@@ -113,6 +113,7 @@ forerun_end() {
 
 export SLURM_EXPORT_ENV=ALL # or what srun starts would get as little as this job has got
 forerun_job=$SLURM_JOB_ID
+forerun_slurm=$SLURM_JOB_ID
 mapfile -t forerun_hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 forerun_task=''
 

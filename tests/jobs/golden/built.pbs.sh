@@ -68,6 +68,7 @@ forerun_end() {
 
 # Where Slurm stands behind qsub, its variables say what those of PBS would.
 forerun_job=${PBS_JOBID:-${SLURM_JOB_ID:-$$}}
+forerun_slurm=${SLURM_JOB_ID-}
 if [[ -n ${PBS_NODEFILE-} ]]; then
   mapfile -t forerun_hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 elif [[ -n ${SLURM_JOB_NODELIST-} ]]; then
@@ -124,7 +125,7 @@ cd -- "$forerun_source"
 cd -- "$forerun_source"
 
 forerun_note "begun $(forerun_now)"
-if [[ -n ${SLURM_JOB_ID-} ]]; then
+if [[ -n $forerun_slurm ]]; then
   srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &
 else
   mpirun -np 2 "$BASH" "$forerun_folder/job.sh" process &

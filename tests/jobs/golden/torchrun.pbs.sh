@@ -96,6 +96,7 @@ forerun_end() {
 
 # Where Slurm stands behind qsub, its variables say what those of PBS would.
 forerun_job=${PBS_JOBID:-${SLURM_JOB_ID:-$$}}
+forerun_slurm=${SLURM_JOB_ID-}
 if [[ -n ${PBS_NODEFILE-} ]]; then
   mapfile -t forerun_hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 elif [[ -n ${SLURM_JOB_NODELIST-} ]]; then
@@ -144,7 +145,7 @@ export FORERUN_PORT=$((15000 + 10#${forerun_digits:-0} % 16000))
 (umask 077 && export -p >"$forerun_folder/environment")
 
 forerun_note "begun $(forerun_now)"
-if [[ -n ${SLURM_JOB_ID-} ]]; then
+if [[ -n $forerun_slurm ]]; then
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &
 else
   pbsdsh -u "$BASH" "$forerun_folder/job.sh" node "$forerun_folder/environment" &
