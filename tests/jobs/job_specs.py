@@ -57,6 +57,9 @@ TENSORFLOW = replace(PLAIN, launcher="tensorflow", nodes=2, processes=2)
 MXNET = replace(PLAIN, launcher="mxnet", nodes=2, processes=2)
 MPI = replace(PLAIN, words=("./solve", "input"), launcher="mpi", nodes=2, processes=12, cores=2)
 STAGED = replace(PLAIN, nodes=2, staging=Staging("/archive/images", "/local/images"))
+STAGED_AGAIN = replace(
+    PLAIN, requeues=1, staging=Staging("/archive/images", f"/scratch/forerun-{UID}")
+)
 AGAIN = replace(PLAIN, walltime=3600.0, requeues=3)
 SIF = Container("apptainer", "/images/lenet.sif", ("/archive",))
 GPU = replace(
@@ -90,6 +93,7 @@ SPECS: dict[str, tuple[JobSpec, tuple[Scheduler, ...]]] = {
     "mpi": (MPI, ("slurm", "pbs")),
     "mpi-here": (replace(MPI, nodes=1), ("none",)),
     "staged": (STAGED, ("slurm", "pbs")),
+    "staged-again": (STAGED_AGAIN, ("slurm", "none")),
     "again": (AGAIN, ("slurm", "pbs", "none")),
     "again-array": (replace(AGAIN, array="1-3", processes=2), ("slurm", "pbs")),
     "apptainer": (GPU, ("slurm",)),

@@ -202,6 +202,7 @@ def test_a_lost_node_does_not_lose_the_job() -> None:
         ({"source": "http://example.org/a.tar"}, "none", "source"),
         ({"source": "ssh://-oProxyCommand=x/a.git"}, "none", "source"),
         ({"staging": Staging("data", "/x")}, "none", "staging"),
+        ({"staging": Staging("/data", "/x/")}, "none", "staging"),
         ({"container": Container("apptainer", "-x")}, "none", "image"),
         ({"container": Container("docker", "x", ("/a:/b",))}, "none", "bind"),
     ],

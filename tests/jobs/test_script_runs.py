@@ -193,6 +193,72 @@ def test_staging_that_fails_ends_the_job(tmp_path: Path) -> None:
     assert only(tmp_path / "job").begun is None
 
 
+SEES = ("sh", "-c", 'ls "$FORERUN_DATA"; stat -c %a "$FORERUN_DATA" "$FORERUN_DATA/deep/file"')
+
+
+def stored(folder: Path) -> Path:
+    """Some data, that nobody else may read."""
+    (folder / "data/deep").mkdir(parents=True)
+    (folder / "data/deep/file").write_text("secret")
+    (folder / "data").chmod(0o700)
+    return folder / "data"
+
+
+def test_staged_data_are_for_nobody_else_and_go_with_the_job(tmp_path: Path) -> None:
+    source, target = stored(tmp_path), tmp_path / f"fast/forerun-{UID}"
+    (source / "deep").chmod(0o555)
+    staging = Staging(str(source), str(target))
+    assert ran(tmp_path / "job", *SEES, staging=staging) == (0, "deep\n700\n600\n")
+    assert list((tmp_path / "fast").iterdir()) == []
+    assert (source / "deep/file").read_text() == "secret"
+
+
+def test_staged_data_stay_for_a_start_that_follows(tmp_path: Path) -> None:
+    target = tmp_path / f"forerun-{UID}"
+    program = 'echo "$(ls "$FORERUN_DATA/more" 2>/dev/null)ready"; touch "$FORERUN_DATA/more"'
+    waits = f"{program}; trap 'exit 0' USR1; while :; do sleep 0.1; done"
+    staging = Staging(str(stored(tmp_path)), str(target))
+    written(tmp_path / "job", "bash", "-c", waits, staging=staging, requeues=1)
+    job = started(tmp_path / "job")
+    wait_for(printed(tmp_path / "job", "ready\n"))
+    job.send_signal(signal.SIGUSR1)
+    wait_for(printed(tmp_path / "job", f"{target}/more"))
+    wait_for(printed(tmp_path / "job", "ready\n", 2))
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(timeout=20) == 0
+    assert not target.exists()
+
+
+def test_data_that_were_staged_to_a_directory_with_a_name_are_left(tmp_path: Path) -> None:
+    staging = Staging(str(stored(tmp_path)), str(tmp_path / "mine"))
+    assert ran(tmp_path / "job", "true", staging=staging)[0] == 0
+    assert (tmp_path / "mine/deep/file").exists()
+
+
+@pytest.mark.parametrize("planted", ["link", "of another", "file"])
+def test_a_place_that_others_prepared_is_not_taken(tmp_path: Path, planted: str) -> None:
+    target, elsewhere = tmp_path / f"forerun-{UID}", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if planted == "link":
+        target.symlink_to(elsewhere)
+    elif planted == "file":
+        target.write_text("x")
+    elif os.geteuid() != 0:
+        pytest.skip("only root can make a directory of another's")
+    else:
+        target.mkdir()
+        (target / f".forerun-{UID}").write_text("staged\n")
+        (target / "deep").mkdir()
+        os.chown(target, 12345, 12345)
+    staging = Staging(str(stored(tmp_path)), str(target))
+    code, output = ran(tmp_path / "job", "echo", "ran", staging=staging)
+    assert code == 73
+    what = "a link, a file or somebody else's directory"
+    assert output == f"job.sh: found {what} at {target}, expected one of this job's own\n"
+    assert not list(elsewhere.iterdir())
+    assert os.path.lexists(target)
+
+
 def test_a_program_is_built_by_the_first_start(tmp_path: Path) -> None:
     source, folder = tmp_path / "code", tmp_path / "job"
     source.mkdir()

@@ -53,8 +53,8 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
         raise InputError("scheduler", scheduler, f"one of {', '.join(get_args(Scheduler))}")
     _check(spec, scheduler)
     source = _source(spec.source)
-    seen = [spec.directory, spec.staging.target if spec.staging else ""]
-    seen += [source.address] if source and source.kind == "directory" else []
+    target = spec.staging.target if spec.staging else ""
+    seen = [spec.directory, *([source.address] if source and source.kind == "directory" else [])]
     wall, requeues = wall_seconds(spec), spec.requeues > 0
     warns = requeues and wall is not None and scheduler != "slurm"  # Slurm sends the signal itself
     expires = wall is not None and scheduler == "none"
@@ -71,7 +71,10 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
             output=_in_folder(spec, spec.output) if apart else "",
             errors=_in_folder(spec, spec.errors) if spec.errors else "",
             exported=_exported(spec),
-            inside=lambda _: inside(spec, [path for path in seen if path]),
+            # What is built is built before there are data.
+            inside=lambda part: inside(
+                spec, [path for path in (*seen, target if part == "run" else "") if path]
+            ),
             program=_program(spec),
             source=source,
             directory=spec.directory,
@@ -82,6 +85,9 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
             carried=spec.nodes > 1 and scheduler == "pbs",
             modes=_modes(spec, way),
             stage=_stage(spec, scheduler),
+            target=target,
+            # Of a directory of the job's own, and where it is one job on one node that had it.
+            removes=target.endswith(f"/forerun-{spec.uid}") and spec.nodes == 1 and not spec.array,
             launch=_launch(spec, scheduler, way),
             again=_again(scheduler),
             steps=_steps(scheduler, way),
@@ -141,6 +147,10 @@ def _check(spec: JobSpec, scheduler: Scheduler) -> None:
         for path in (spec.staging.source, spec.staging.target):
             if not (path.startswith("/") or (spec.expand and path.startswith("${"))):
                 raise InputError("job, staging", path, "absolute paths")
+        if spec.staging.target.endswith("/"):  # or a link there would be taken for a directory
+            raise InputError(
+                "job, staging", spec.staging.target, "a directory without / at its end"
+            )
 
 
 def _source(text: str) -> _Source | None:

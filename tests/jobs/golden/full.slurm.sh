@@ -44,18 +44,24 @@ forerun_now() {
 }
 
 # Bring the data to faster storage, once: where several share a directory, the first one copies.
-forerun_stage() {
-  local source=/archive/images target=/scratch/images
-  local mark=.forerun-0123456789abcdef0123456789abcdef
-  mkdir -p -- "$target"
-  (
+forerun_stage() (
+  source=/archive/images target=/scratch/images
+  mark=.forerun-0123456789abcdef0123456789abcdef
+  umask 077 # others may share the storage: they see nothing of the data
+  mkdir -p -- "${target%/*}/"
+  mkdir -- "$target" 2>/dev/null || :
+  if [[ ! -d $target || -L $target || ! -O $target ]]; then
+    echo "job.sh: found a link, a file or somebody else's directory at $target, expected one of this job's own" >&2
+    exit 73
+  fi
+  {
     flock 9 || :
     if [[ ! -s $target/$mark ]]; then
       if [[ -d $source ]]; then cp -R -- "$source/." "$target/"; else cp -- "$source" "$target/"; fi
       echo staged >&9
     fi
-  ) 9>>"$target/$mark"
-}
+  } 9>>"$target/$mark"
+)
 
 # Where the node has a Python, the program's peak memory is noted.
 forerun_program() {
