@@ -173,6 +173,26 @@ def test_each_start_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert run_seconds(read_attempts(tmp_path)) is None
 
 
+def test_a_start_that_is_shown_an_old_listing_takes_no_file_of_another(tmp_path: Path) -> None:
+    for _ in range(2):
+        ran(tmp_path, "true")
+    # With -f a shell lists nothing.
+    subprocess.run(["bash", "-f", tmp_path / "job.sh"], cwd="/", check=True, timeout=30)
+    attempts = read_attempts(tmp_path)
+    assert [one.number for one in attempts] == [1, 2, 3]
+    assert all(
+        (tmp_path / f"attempts/{number}").read_text().count("ended ") == 1 for number in (1, 2, 3)
+    )
+
+
+def test_starts_at_the_same_time_have_files_of_their_own(tmp_path: Path) -> None:
+    written(tmp_path, "true")
+    jobs = [started(tmp_path) for _ in range(6)]
+    assert [job.wait(timeout=60) for job in jobs] == [0] * 6
+    assert [one.number for one in read_attempts(tmp_path)] == [1, 2, 3, 4, 5, 6]
+    assert len({one.job for one in read_attempts(tmp_path)}) == 6
+
+
 def test_data_is_staged_once_and_its_time_noted(tmp_path: Path) -> None:
     source, target, folder = tmp_path / "from here", tmp_path / "to there", tmp_path / "job"
     (source / "deep").mkdir(parents=True)
@@ -347,6 +367,27 @@ def test_a_program_is_asked_to_save_and_the_job_starts_again(tmp_path: Path) -> 
     output = (tmp_path / "job.out").read_text()
     assert output.count("saved\n") == 3
     assert "out of time, and it may not start again" in output
+
+
+@pytest.mark.parametrize("late", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_signal_after_the_end_of_the_program_changes_nothing(
+    tmp_path: Path, late: signal.Signals
+) -> None:
+    slow = tmp_path / "bin/date"
+    slow.parent.mkdir()
+    # Once the program is through, asking for the time takes a while, in which the signal comes.
+    asked = f"if test -e {tmp_path}/through; then touch {tmp_path}/asked; sleep 0.7; fi"
+    slow.write_text(f'#!/bin/sh\n{asked}\nexec {shutil.which("date")} "$@"\n')
+    slow.chmod(0o755)
+    path = {"PATH": f"{slow.parent}:{os.environ['PATH']}"}
+    written(tmp_path, "touch", f"{tmp_path}/through", requeues=1, environment=path)
+    job = started(tmp_path)
+    wait_for((tmp_path / "asked").exists)
+    job.send_signal(late)
+    assert job.wait(timeout=20) == 0
+    attempt = only(tmp_path)
+    assert (attempt.code, attempt.warned, attempt.requeued) == (0, None, None)
+    assert attempt.done is not None
 
 
 def test_the_wall_time_is_kept_where_no_scheduler_does(tmp_path: Path) -> None:
