@@ -88,6 +88,7 @@ SPECS: dict[str, tuple[JobSpec, tuple[Scheduler, ...]]] = {
     "torchrun-here": (replace(TORCHRUN, nodes=1), ("slurm", "none")),
     "tensorflow": (TENSORFLOW, ("slurm", "pbs")),
     "tensorflow-here": (replace(TENSORFLOW, nodes=1), ("none",)),
+    "tensorflow-array": (replace(TENSORFLOW, array="1-3"), ("pbs",)),
     "mxnet": (MXNET, ("slurm",)),
     "mxnet-here": (replace(MXNET, nodes=1), ("none",)),
     "mpi": (MPI, ("slurm", "pbs")),

@@ -324,6 +324,56 @@ def test_tensorflow_gets_its_configuration(tmp_path: Path) -> None:
     assert found[1]["cluster"] == found[0]["cluster"]
 
 
+# Starts a copy for each of two nodes, which are one machine, after a while: as Torque's does.
+OF_TORQUE = """#!/bin/sh
+test "$1" = -u || exit 1
+shift
+sleep 0.5
+for host in localhost 127.0.0.1; do HOSTNAME=$host "$@" & done
+wait
+"""
+OF_OPENPBS = "#!/bin/sh\necho pbs_version = 23.06.06\n"
+
+
+def pbs(folder: Path, pbsdsh: str, **variables: str) -> dict[str, Any]:
+    """What a script for two nodes of PBS finds there."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin/pbsdsh").write_text(pbsdsh)
+    (folder / "bin/pbsdsh").chmod(0o755)
+    (folder / "nodes").write_text("localhost\nlocalhost\n127.0.0.1\n")
+    path = f"{folder}/bin:{os.environ['PATH']}"
+    own = {"PATH": path, "PBS_JOBID": "7[].host", "PBS_NODEFILE": f"{folder}/nodes", **variables}
+    return {"env": own}
+
+
+def test_tasks_of_an_array_on_several_nodes_of_pbs_keep_apart(tmp_path: Path) -> None:
+    code = "import os; print(os.environ['PBS_ARRAYID'], os.environ['TF_CONFIG'])"
+    spec = written(tmp_path, *python(code))
+    spec = replace(spec, nodes=2, processes=2, launcher="tensorflow", array="1-2")
+    (tmp_path / "job.sh").write_text(render(spec, "pbs"))
+    jobs = [started(tmp_path, **pbs(tmp_path, OF_TORQUE, PBS_ARRAYID=task)) for task in "12"]
+    assert [job.wait(timeout=30) for job in jobs] == [0, 0]
+    ports: list[int] = []
+    for task in "12":
+        lines = (tmp_path / f"job.out.{task}").read_text().splitlines()
+        assert [line[0] for line in lines] == [task] * 4
+        found = [json.loads(line[2:]) for line in lines]
+        assert sorted(one["task"]["index"] for one in found) == [0, 1, 2, 3]
+        ports += [int(one.partition(":")[2]) for one in found[0]["cluster"]["worker"]]
+    assert len(set(ports)) == 8
+    assert not list(tmp_path.glob("*environment"))
+
+
+def test_a_pbsdsh_that_is_not_torques_ends_the_job_with_a_line(tmp_path: Path) -> None:
+    spec = replace(written(tmp_path, "true"), nodes=2)
+    (tmp_path / "job.sh").write_text(render(spec, "pbs"))
+    job = started(tmp_path, **pbs(tmp_path, OF_OPENPBS))
+    assert job.wait(timeout=30) == 69
+    assert only(tmp_path).code == 69
+    output = (tmp_path / "job.out").read_text()
+    assert output.startswith("job.sh: found OpenPBS, whose pbsdsh cannot start one process a node")
+
+
 def test_mxnet_gets_a_scheduler_a_server_and_workers(tmp_path: Path) -> None:
     words = ("sh", "-c", 'echo "$DMLC_ROLE $DMLC_NUM_SERVER $DMLC_NUM_WORKER"; sleep 0.3')
     code, output = ran(tmp_path, *words, processes=2, launcher="mxnet")

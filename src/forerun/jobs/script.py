@@ -83,6 +83,7 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
             starts_several=way == "local" or (way == "nodes" and spec.launcher != "torchrun"),
             finds_place=way == "nodes",
             carried=spec.nodes > 1 and scheduler == "pbs",
+            pbsdsh=scheduler == "pbs" and (way == "nodes" or (spec.nodes > 1 and bool(target))),
             modes=_modes(spec, way),
             stage=_stage(spec, scheduler),
             target=target,
@@ -141,6 +142,9 @@ def _check(spec: JobSpec, scheduler: Scheduler) -> None:
         own = name.lower().startswith("forerun_") and name != "FORERUN_DATA"
         if own or quoting.of_the_shell(name):
             raise InputError("job, variable", name, "a variable that a job can set")
+    if spec.requeues and scheduler == "pbs" and _way(spec, scheduler) == "nodes":
+        expected = "0 on several nodes of PBS: its pbsdsh tells no program to save"
+        raise InputError("job, requeues", spec.requeues, expected)
     if spec.build and not spec.source:
         raise InputError("job, source", "nothing", "what is to be built")
     if spec.staging:
@@ -239,7 +243,9 @@ def _modes(spec: JobSpec, way: Way) -> dict[str, str]:
 
 
 _SELF = '"$BASH" "$forerun_folder/job.sh"'
-_CARRIED = '"$forerun_folder/environment"'
+# Of an array's task its own.
+_CARRIED = '"$forerun_folder/${forerun_task}environment"'
+_MACHINES = '"$forerun_folder/${forerun_task}machines"'
 
 
 def _srun(spec: JobSpec, mode: str) -> str:
@@ -281,9 +287,9 @@ def _launch(spec: JobSpec, scheduler: Scheduler, way: Way) -> str:
         'for forerun_host in "${forerun_hosts[@]}"; do\n'
         f"    for ((forerun_slot = 0; forerun_slot < {spec.processes}; forerun_slot++)); do "
         'echo "$forerun_host"; done\n'
-        '  done >"$forerun_folder/machines"\n'
+        f"  done >{_MACHINES}\n"
     )
-    end = f'  {start} -machinefile "$forerun_folder/machines" {_SELF} process {_CARRIED} &'
+    end = f"  {start} -machinefile {_MACHINES} {_SELF} process {_CARRIED} &"
     return _behind_qsub(_srun(spec, "process") + " &", machines + end)
 
 

@@ -70,7 +70,7 @@ forerun_end() {
   trap - EXIT
   trap '' USR1 TERM INT ALRM
   set +e
-  rm -f -- "$forerun_folder/environment"
+  rm -f -- "$forerun_folder/${forerun_task}environment"
   forerun_note "code $code"
   forerun_note "ended $(forerun_now)"
   exit "$code"
@@ -113,7 +113,7 @@ trap forerun_end EXIT
 trap forerun_stop TERM INT
 
 cd -- "$forerun_folder"
-(umask 077 && export -p >"$forerun_folder/environment")
+(umask 077 && export -p >"$forerun_folder/${forerun_task}environment")
 
 forerun_note "begun $(forerun_now)"
 if [[ -n $forerun_slurm ]]; then
@@ -121,8 +121,8 @@ if [[ -n $forerun_slurm ]]; then
 else
   for forerun_host in "${forerun_hosts[@]}"; do
     for ((forerun_slot = 0; forerun_slot < 12; forerun_slot++)); do echo "$forerun_host"; done
-  done >"$forerun_folder/machines"
-  mpirun -np 24 -machinefile "$forerun_folder/machines" "$BASH" "$forerun_folder/job.sh" process "$forerun_folder/environment" &
+  done >"$forerun_folder/${forerun_task}machines"
+  mpirun -np 24 -machinefile "$forerun_folder/${forerun_task}machines" "$BASH" "$forerun_folder/job.sh" process "$forerun_folder/${forerun_task}environment" &
 fi
 forerun_child=$!
 forerun_code=''

@@ -130,7 +130,7 @@ forerun_end() {
   trap - EXIT
   trap '' USR1 TERM INT ALRM
   set +e
-  rm -f -- "$forerun_folder/environment"
+  rm -f -- "$forerun_folder/${forerun_task}environment"
   forerun_note "code $code"
   forerun_note "ended $(forerun_now)"
   exit "$code"
@@ -172,6 +172,11 @@ forerun_note "started $(forerun_now)"
 trap forerun_end EXIT
 trap forerun_stop TERM INT
 
+if [[ -z $forerun_slurm && $(pbsdsh --version 2>/dev/null) == *pbs_version* ]]; then
+  echo "job.sh: found OpenPBS, whose pbsdsh cannot start one process a node; expected Torque" >&2
+  exit 69
+fi
+
 export FORERUN_DATA=/local/images
 
 cd -- "$forerun_folder"
@@ -180,12 +185,12 @@ forerun_from=$(forerun_now)
 if [[ -n $forerun_slurm ]]; then
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" stage
 else
-  (umask 077 && export -p >"$forerun_folder/environment")
-  pbsdsh -u "$BASH" "$forerun_folder/job.sh" stage "$forerun_folder/environment"
+  (umask 077 && export -p >"$forerun_folder/${forerun_task}environment")
+  pbsdsh -u "$BASH" "$forerun_folder/job.sh" stage "$forerun_folder/${forerun_task}environment"
 fi
 forerun_note "staged $(awk -v a="$forerun_from" -v b="$(forerun_now)" 'BEGIN { printf "%.3f", b - a }')"
 
-# Where the processes find each other: on the first node, at a port that follows from the job.
+# Where the processes find each other: on the first node, at ports that follow from the job.
 forerun_address() {
   if ! getent hosts "$1" >/dev/null && command -v scontrol >/dev/null; then
     scontrol show node "$1" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p'
@@ -199,14 +204,14 @@ for forerun_host in "${forerun_hosts[@]}"; do
 done
 export FORERUN_HOSTS
 forerun_digits=${forerun_job%%[!0-9]*}
-export FORERUN_PORT=$((15000 + 10#${forerun_digits:-0} % 16000))
-(umask 077 && export -p >"$forerun_folder/environment")
+export FORERUN_PORT=$((15000 + (10#${forerun_digits:-0}) * 2 % 16000))
+(umask 077 && export -p >"$forerun_folder/${forerun_task}environment")
 
 forerun_note "begun $(forerun_now)"
 if [[ -n $forerun_slurm ]]; then
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &
 else
-  pbsdsh -u "$BASH" "$forerun_folder/job.sh" node "$forerun_folder/environment" &
+  pbsdsh -u "$BASH" "$forerun_folder/job.sh" node "$forerun_folder/${forerun_task}environment" &
 fi
 forerun_child=$!
 forerun_code=''

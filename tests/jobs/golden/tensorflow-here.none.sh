@@ -118,11 +118,11 @@ trap forerun_stop TERM INT
 
 cd -- "$forerun_folder"
 
-# Where the processes find each other: on the first node, at a port that follows from the job.
+# Where the processes find each other: on the first node, at ports that follow from the job.
 FORERUN_HOSTS=127.0.0.1
 export FORERUN_HOSTS
 forerun_digits=${forerun_job%%[!0-9]*}
-export FORERUN_PORT=$((15000 + 10#${forerun_digits:-0} % 16000))
+export FORERUN_PORT=$((15000 + (10#${forerun_digits:-0}) * 2 % 16000))
 
 forerun_note "begun $(forerun_now)"
 forerun_node 0 &

@@ -107,7 +107,7 @@ trap forerun_stop TERM INT
 
 cd -- "$forerun_folder"
 
-# Where the processes find each other: on the first node, at a port that follows from the job.
+# Where the processes find each other: on the first node, at ports that follow from the job.
 forerun_address() {
   if ! getent hosts "$1" >/dev/null && command -v scontrol >/dev/null; then
     scontrol show node "$1" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p'
@@ -121,7 +121,7 @@ for forerun_host in "${forerun_hosts[@]}"; do
 done
 export FORERUN_HOSTS
 forerun_digits=${forerun_job%%[!0-9]*}
-export FORERUN_PORT=$((15000 + 10#${forerun_digits:-0} % 16000))
+export FORERUN_PORT=$((15000 + (10#${forerun_digits:-0}) * 4 % 16000))
 
 forerun_note "begun $(forerun_now)"
 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &

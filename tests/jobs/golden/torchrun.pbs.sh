@@ -88,7 +88,7 @@ forerun_end() {
   trap - EXIT
   trap '' USR1 TERM INT ALRM
   set +e
-  rm -f -- "$forerun_folder/environment"
+  rm -f -- "$forerun_folder/${forerun_task}environment"
   forerun_note "code $code"
   forerun_note "ended $(forerun_now)"
   exit "$code"
@@ -130,9 +130,14 @@ forerun_note "started $(forerun_now)"
 trap forerun_end EXIT
 trap forerun_stop TERM INT
 
+if [[ -z $forerun_slurm && $(pbsdsh --version 2>/dev/null) == *pbs_version* ]]; then
+  echo "job.sh: found OpenPBS, whose pbsdsh cannot start one process a node; expected Torque" >&2
+  exit 69
+fi
+
 cd -- "$forerun_folder"
 
-# Where the processes find each other: on the first node, at a port that follows from the job.
+# Where the processes find each other: on the first node, at ports that follow from the job.
 forerun_address() {
   if ! getent hosts "$1" >/dev/null && command -v scontrol >/dev/null; then
     scontrol show node "$1" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p'
@@ -146,14 +151,14 @@ for forerun_host in "${forerun_hosts[@]}"; do
 done
 export FORERUN_HOSTS
 forerun_digits=${forerun_job%%[!0-9]*}
-export FORERUN_PORT=$((15000 + 10#${forerun_digits:-0} % 16000))
-(umask 077 && export -p >"$forerun_folder/environment")
+export FORERUN_PORT=$((15000 + (10#${forerun_digits:-0}) * 4 % 16000))
+(umask 077 && export -p >"$forerun_folder/${forerun_task}environment")
 
 forerun_note "begun $(forerun_now)"
 if [[ -n $forerun_slurm ]]; then
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &
 else
-  pbsdsh -u "$BASH" "$forerun_folder/job.sh" node "$forerun_folder/environment" &
+  pbsdsh -u "$BASH" "$forerun_folder/job.sh" node "$forerun_folder/${forerun_task}environment" &
 fi
 forerun_child=$!
 forerun_code=''
