@@ -91,7 +91,24 @@ def test_a_run_leaves_its_times_and_its_memory(tmp_path: Path) -> None:
     assert seconds is not None
     assert 0.3 <= seconds < 5
     assert 2**22 < attempt.peaks[0] < 2**29
+    assert 0.3 <= attempt.ran[0] <= seconds + 0.01
     assert (attempt.staged, attempt.warned, attempt.requeued) == (None, None, None)
+
+
+def test_a_clock_that_is_set_during_a_run_spoils_its_time(tmp_path: Path) -> None:
+    """A `date` that is an hour ahead once the program is through."""
+    (tmp_path / "bin").mkdir()
+    real = shutil.which("date")
+    text = f'#!/bin/sh\ntest -e {tmp_path}/set && exec {real} -d "+1 hour" "$@"\nexec {real} "$@"\n'
+    (tmp_path / "bin/date").write_text(text)
+    (tmp_path / "bin/date").chmod(0o755)
+    path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    assert ran(tmp_path, "touch", f"{tmp_path}/set", environment=path)[0] == 0
+    attempt = only(tmp_path)
+    assert attempt.seconds is not None
+    assert attempt.seconds > 3599
+    assert attempt.ran[0] < 60
+    assert run_seconds([attempt]) is None
 
 
 def test_the_code_of_the_run_is_kept_and_the_epilogue_follows(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ forerun_now() {
   date +%s.%3N
 }
 
-# In the image; with a Python there, the program's peak memory is noted.
+# In the image; with a Python there, the program's peak memory and time are noted.
 forerun_worker='if [ -r "$0" ] && command -v python3 >/dev/null; then exec python3 -I -S "$0" "$@"; fi; shift; exec "$@"'
 forerun_program() {
   local -a program=(./xthi)

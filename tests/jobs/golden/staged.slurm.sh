@@ -47,7 +47,7 @@ forerun_stage() (
   } 9>>"$target/$mark"
 )
 
-# Where the node has a Python, the program's peak memory is noted.
+# Where the node has a Python, the program's peak memory and time are noted.
 forerun_program() {
   local -a program=(python train.py --batch 64)
   if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then

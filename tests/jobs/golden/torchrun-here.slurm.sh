@@ -28,7 +28,7 @@ forerun_now() {
   date +%s.%3N
 }
 
-# Where the node has a Python, the program's peak memory is noted.
+# Where the node has a Python, the program's peak memory and time are noted.
 forerun_program() {
   local -a program=(python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 --standalone train.py --batch 64)
   if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then
