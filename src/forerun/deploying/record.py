@@ -65,6 +65,7 @@ class Record(Table):
     format: int = FORMAT
     uid: str
     name: str
+    words: Texts = ()  # of the command
     plan: str  # SHA-256 of the plan
     request: str
     infrastructure: str
@@ -74,7 +75,7 @@ class Record(Table):
     backend: str
     folder: str
     script: Literal["job.sh", "job.yaml"]
-    output: str  # relative to the folder, or absolute
+    output: str  # in the folder
     errors: str | None = None
     image: str = ""  # that it runs in
     made: str  # ISO 8601, UTC, as all times
