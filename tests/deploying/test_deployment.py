@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from pathlib import Path
@@ -59,8 +60,7 @@ def test_another_process_goes_on(local_plan: MakePlan, study: Study, tmp_path: P
 def test_a_lost_answer_makes_no_second_job(local_plan: MakePlan, tmp_path: Path) -> None:
     made = Deployment.make(local_plan(1, 0.1), folder=tmp_path / "run")
     job = made.submit()
-    document = json.loads((tmp_path / "run" / FILE).read_text())
-    (tmp_path / "run" / FILE).write_text(json.dumps({**document, "job": None, "state": "made"}))
+    made.record.model_copy(update={"job": None, "state": "made"}).save()
     again = Deployment.open(tmp_path / "run")
     assert again.record.job is None
     assert again.state().phase in ("running", "done")
@@ -99,6 +99,52 @@ def test_a_folder_with_something_else_is_left_alone(local_plan: MakePlan, tmp_pa
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="another one with -o"):
         Deployment.make(local_plan(), folder=tmp_path / "file")
+
+
+def test_the_folder_is_for_this_user_alone(local_plan: MakePlan, tmp_path: Path) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    assert made.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in made.folder.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o702])
+def test_a_folder_that_others_write_to_is_refused(
+    local_plan: MakePlan, tmp_path: Path, mode: int
+) -> None:
+    there = tmp_path / "run"
+    there.mkdir()
+    there.chmod(mode)
+    with pytest.raises(
+        InputError, match=r"others may write to, expected .* chmod go-w, or another"
+    ):
+        Deployment.make(local_plan(), folder=there)
+    there.chmod(0o755)
+    made = Deployment.make(local_plan(), folder=there)
+    there.chmod(mode)  # and what is there by now is not what was made
+    with pytest.raises(InputError, match="a folder that others may write to"):
+        made.submit()
+    assert made.record.submitted is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+def test_a_folder_of_another_users_is_refused(local_plan: MakePlan, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    os.chown(tmp_path / "run", 65534, 65534)
+    with pytest.raises(InputError, match="a folder of another user's, expected a folder of your"):
+        Deployment.make(local_plan(), folder=tmp_path / "run")
+    made = Deployment.make(local_plan(), folder=tmp_path / "other")
+    os.chown(tmp_path / "other", 65534, 65534)
+    with pytest.raises(InputError, match="a folder of another user's"):
+        made.submit()
+
+
+def test_a_changed_record_is_not_opened(local_plan: MakePlan, tmp_path: Path) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    document = json.loads((made.folder / FILE).read_text())
+    changed = {**document, "backend": "slurm", "job": "4711", "output": "/etc/shadow"}
+    (made.folder / FILE).write_text(json.dumps(changed))
+    with pytest.raises(InputError, match="somebody else may have made, or changed"):
+        Deployment.open(made.folder)
 
 
 def test_a_deployment_of_others_is_not_opened(

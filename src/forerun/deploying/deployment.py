@@ -10,7 +10,9 @@ another process, goes on from there.
 
 from __future__ import annotations
 
+import os
 import secrets
+import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -128,6 +130,7 @@ class Deployment:
         """Submit the job, or find the one that was submitted; its identifier."""
         if self.record.job is not None:
             return self.record.job
+        _check_own(self.folder)
         self.backend.check()
         self._check_image()
         self._change(submitted=self.record.submitted or _now())  # the uid is fixed before the try
@@ -294,14 +297,29 @@ def _again(folder: Path, asked: Record) -> Deployment:
 
 def _check_empty(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = next(folder.iterdir(), None)
     except OSError as error:
         expected = "a directory to write to; another one with -o"
         raise InputError(str(folder), error.strerror, expected) from None
+    _check_own(folder)
     if found is not None:
         expected = "an empty or new folder; another one with -o"
         raise InputError(str(folder), f"{found.name} in it", expected)
+
+
+def _check_own(folder: Path) -> None:
+    """InputError where others could change the script between two looks at it.
+
+    A person may change it, so no digest of it is kept: whose folder it is has to do.
+    """
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        expected = "a folder of your own; another one with -o"
+        raise InputError(str(folder), "a folder of another user's", expected)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        expected = "one that is yours alone to write to: chmod go-w, or another one with -o"
+        raise InputError(str(folder), "a folder that others may write to", expected)
 
 
 def _write(folder: Path, made: Made) -> None:
