@@ -6,15 +6,16 @@ import json
 import os
 import socket
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from forerun.deploying.deployment import Deployment, Progress, rehearsed
+from forerun.deploying.deployment import LATE, Deployment, Progress, rehearsed
 from forerun.deploying.record import FILE
-from forerun.errors import InputError, JobError
-from forerun.jobs.backend import State
+from forerun.errors import InputError, JobError, RefusalError
+from forerun.jobs.backend import State, Submission
 
 if TYPE_CHECKING:
     from forerun.study import Study
@@ -225,3 +226,117 @@ def test_a_job_that_never_starts(
         made.wait(patience=patience)
     assert told in str(error.value)
     assert f"forerun cancel {made.record.uid[:8]} ends it" in str(error.value)
+
+
+class Forgetful:
+    """A scheduler that refuses a job, or has forgotten it, or is quicker than the file system."""
+
+    name = "slurm"
+
+    def __init__(self, refusal: JobError | None = None) -> None:
+        self.refusal = refusal
+        self.asked: list[str] = []
+
+    def check(self) -> None:
+        pass
+
+    def submit(self, submission: Submission) -> str:
+        del submission
+        assert self.refusal is not None
+        raise self.refusal
+
+    def find(self, uid: str) -> str | None:
+        del uid
+
+    def state(self, job: str, folder: Path) -> State:
+        del folder
+        self.asked.append(job)
+        return State("done", starts=1)
+
+
+def by(backend: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deployment, "backend", property(lambda _: backend))
+
+
+def started(folder: Path, text: str) -> None:
+    (folder / "attempts").mkdir(exist_ok=True)
+    (folder / "attempts" / "1").write_text(text)
+
+
+BEGUN = f"job 7\nhost {socket.gethostname()}\nstarted 1000\nbegun 1001\n"
+ENDED = f"{BEGUN}done 1001.4\ncode 0\nended 1002\n"
+
+
+def test_a_refused_job_was_not_submitted(
+    local_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    by(Forgetful(RefusalError("submitting", "no such queue", "another")), monkeypatch)
+    with pytest.raises(RefusalError):
+        made.submit()
+    again = Deployment.open(tmp_path / "run")
+    assert (again.record.submitted, again.record.state) == (None, "made")
+    with pytest.raises(InputError, match="found nothing submitted, expected a job: forerun deploy"):
+        again.wait()
+
+
+def test_a_lost_answer_is_not_waited_for_for_ever(
+    local_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    by(Forgetful(JobError("submitting", "timed out", "an answer")), monkeypatch)
+    with pytest.raises(JobError):
+        made.submit()
+    assert made.record.submitted is not None  # it may have arrived
+    monkeypatch.setattr("forerun.deploying.deployment.UNKNOWN", 0.1)
+    with pytest.raises(JobError, match=r"no trace of it: .* expected a job: forerun deploy with"):
+        made.wait()
+    assert Deployment.open(tmp_path / "run").record.state == "unknown"
+
+
+def test_a_job_that_its_scheduler_has_forgotten_has_left_its_number(
+    local_plan: MakePlan, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run", backend="slurm")
+    backend = Forgetful(JobError("submitting", "timed out", "an answer"))
+    by(backend, monkeypatch)
+    with pytest.raises(JobError):
+        made.submit()
+    started(made.folder, ENDED)
+    again = Deployment.open(tmp_path / "run")
+    assert again.state().phase == "done"
+    assert (again.record.job, backend.asked) == ("7", ["7"])
+    assert again.settle().run_seconds == pytest.approx(0.4)
+    assert len(study) == 7
+
+
+def test_a_job_is_not_settled_before_its_files_are_there(
+    local_plan: MakePlan, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    made.record = made.record.model_copy(update={"job": "7", "submitted": made.record.made})
+    by(Forgetful(), monkeypatch)
+    for text in (None, BEGUN):  # nothing can be seen yet, or not all
+        if text is not None:
+            started(made.folder, text)
+        assert made.state() == State("running", "it is done; its files are not there yet", starts=1)
+        with pytest.raises(InputError, match="found running, expected one that has ended"):
+            made.settle()
+        assert (made.record.result, len(study)) == (None, 6)
+    first = Deployment.open(tmp_path / "run")
+    started(made.folder, ENDED)
+    assert first.wait().run_seconds == pytest.approx(0.4)
+    assert len(study) == 7
+
+
+def test_nor_waited_for_for_ever(
+    local_plan: MakePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Deployment.make(local_plan(), folder=tmp_path / "run")
+    made.record = made.record.model_copy(update={"job": "7", "submitted": made.record.made})
+    by(Forgetful(), monkeypatch)
+    assert made.state().phase == "running"
+    long_ago = (datetime.now(UTC) - timedelta(seconds=LATE + 1)).isoformat()
+    made.record = made.record.model_copy(update={"over": long_ago})
+    assert made.state().phase == "done"
+    assert (made.settle().status, made.settle().stored) == ("ok", "")

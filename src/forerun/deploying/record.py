@@ -89,6 +89,7 @@ class Record(Table):
     made: str  # ISO 8601, UTC, as all times
     submitted: str | None = None
     job: str | None = None  # the scheduler's word for it
+    over: str | None = None  # when its scheduler said that it was done, and its files did not yet
     predicted: Predicted | None = None
     cautions: Texts = ()  # of the plan
     study: str | None = None
