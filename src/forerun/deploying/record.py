@@ -136,7 +136,7 @@ class Record(Table):
 
 def _text(document: Mapping[str, Any]) -> str:
     """What is sealed: the same whatever the order of fields and the blanks between them."""
-    said = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    said = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return f"deployment {said}"
 
 

@@ -197,8 +197,8 @@ def _memory(one: Considered, request: Request, partition: Partition, shape: Shap
         return int(request.job.memory)
     if one.estimate is None or one.estimate.memory is None or request.job.memory_per_core:
         return None
-    need = math.ceil(MEMORY * shape.workers * one.estimate.memory)
-    return need if need < ROOM * partition.memory else None
+    need = MEMORY * shape.workers * one.estimate.memory
+    return math.ceil(need) if need < ROOM * partition.memory else None
 
 
 def queue_of(infrastructure: Infrastructure, partition: str, scheduler: str) -> str | None:
