@@ -236,6 +236,7 @@ class Forgetful:
     def __init__(self, refusal: JobError | None = None) -> None:
         self.refusal = refusal
         self.asked: list[str] = []
+        self.known: dict[str, str] = {}
 
     def check(self) -> None:
         pass
@@ -246,7 +247,7 @@ class Forgetful:
         raise self.refusal
 
     def find(self, uid: str) -> str | None:
-        del uid
+        return self.known.get(uid)
 
     def state(self, job: str, folder: Path) -> State:
         del folder
