@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,12 +65,14 @@ def deploy(
 
         written = read_plan(plan)
     most = _patience(patience)
-    trusted(written, candidate, on, trust)
+    trusted(written, candidate, on, trust, folder=output, image=image)
     if dry_run:
         made, text = rehearsed(written.plan, candidate - 1, output, backend=on, image=image)
         _print_rehearsal(made, text, json)
         return
     made = Deployment.make(written.plan, candidate - 1, output, backend=on, image=image)
+    if written.is_ours and made.record.job is None:  # one of others was shown whole
+        note(f"$ {shlex.join(made.record.words)}")
     made.submit()
     if not wait:
         if json:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forerun.errors import JobError
+from forerun.errors import JobError, RefusalError
 from forerun.jobs.asking import Answer
 from forerun.jobs.attempts import read_attempts
 from forerun.jobs.backend import Submission
@@ -53,7 +53,8 @@ def submit_once(desk: Desk, submission: Submission) -> str:
             if found := _identifier(desk, answer):
                 return found
             if not is_lost(answer):
-                raise JobError(f"submitting {submission.script}", answer.complaint, advice(answer))
+                what = f"submitting {submission.script}"
+                raise RefusalError(what, answer.complaint, advice(answer))
             if found := _patiently(desk, submission.uid):
                 return found
     expected = "an answer; submit it again, it is looked for first"
