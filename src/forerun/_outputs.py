@@ -1,6 +1,7 @@
 """Files that forerun writes beside a study: whole or not at all, and never over something else."""
 
 import json
+import os
 from pathlib import Path
 from uuid import uuid4
 
@@ -62,15 +63,16 @@ def same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve()
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write the file whole or not at all, under a name that nobody can foresee until it is whole.
 
     Opened for exclusive creation, so no link that somebody laid is followed, and with the rights
-    that the user's mask gives to new files.
+    that the user's mask leaves of `mode`.
     """
     part = path.with_name(f".{uuid4().hex}.part")
     try:
-        with part.open("xb") as file:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
         part.replace(path)
     except OSError as error:  # of the name that was asked for, for nobody knows the other

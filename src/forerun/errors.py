@@ -8,6 +8,7 @@
             ├── StudyError                   a study file: missing, foreign, truncated, newer
             ├── LevelError                   a level that the model has never seen
             └── JobError                     what a scheduler refuses, or cannot be asked
+                └── RefusalError             what it has refused: there is no such job
 
     UserWarning
     └── ForerunWarning
@@ -65,6 +66,10 @@ class LevelError(InputError):
 
 class JobError(InputError):
     """A scheduler is not there, or refuses what it was asked: what it said, and what to do next."""
+
+
+class RefusalError(JobError):
+    """A scheduler has answered that it does not take a job: there is none."""
 
 
 class ForerunWarning(UserWarning):

@@ -59,7 +59,7 @@ def test_the_demo_measures_and_then_runs_what_it_predicted(
     *_, predicted, deployed = runs
     assert [run.point for run in runs].count(predicted.point) == 1  # it had not been run before
     assert deployed.source.startswith("deployment ")
-    assert (deployed.point["filters"], deployed.point["batch"]) == (32, 64)
+    assert (deployed.point["filters"], deployed.point["chunks"]) == (32, 4)
     counts = [line for line in done.out.splitlines() if "model of" in line]
     assert [f"model of {len(runs) - 1} runs" in counts[0], f"of {len(runs)} runs" in counts[1]] == [
         True,

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from forerun.deploying.deployment import Deployment
 from forerun.study import Study
 
 if TYPE_CHECKING:
@@ -38,3 +39,14 @@ def test_status_finds_it_and_stores_its_time(
     missing = forerun("status", "nothing")
     assert missing.code == 2
     assert f"expected a job that you deployed ({short})" in missing.err
+
+
+def test_a_job_whose_number_was_lost(forerun: Forerun, deployable: Path, planned: Planned) -> None:
+    planned(epochs=1)
+    assert forerun("build", "plan.json", "-o", "run").code == 0
+    made = Deployment.open(deployable / "run")
+    assert "job not submitted: toy" in forerun("status", "run/").out
+    made.record.model_copy(update={"submitted": made.record.made}).save()
+    said = " ".join(forerun("status", "run/").out.split())
+    assert "job of no known number: toy" in said
+    assert "unknown (its scheduler has no such job, and it has left no trace)" in said

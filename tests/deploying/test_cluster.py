@@ -56,6 +56,17 @@ def test_a_point_becomes_a_job(tmp_path: Path) -> None:
     assert found.made_by[1:] == (f"a run of {tmp_path / 'toy.db'}", "work 2, threads 4")
 
 
+def test_the_account_is_what_this_user_has_set_for_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = cluster()
+    study = opened(tmp_path, place, "train {work}", "work=1,2")
+    monkeypatch.setenv("SBATCH_ACCOUNT", "ada-lab")
+    assert spec_at(place, study, work=2).account == "ada-lab"
+    monkeypatch.delenv("SBATCH_ACCOUNT")
+    assert spec_at(place, study, work=2).account is None
+
+
 def test_the_frameworks_launcher_starts_workers(tmp_path: Path) -> None:
     place = cluster(framework="pytorch")
     study = opened(tmp_path, place, "python train.py", "nodes=1,2", "workers=2,4")

@@ -97,6 +97,19 @@ def test_cancelled_jobs_leave_nothing(runner: JobRunner, output: Path) -> None:
     runner.close()
 
 
+def test_a_job_that_others_have_ended_is_a_failed_run(runner: JobRunner, output: Path) -> None:
+    made = running_task(runner, output)
+    Local().cancel(f"local-{made.uid[:12]}")  # as an administrator might
+    ((one, timing),) = results(runner)
+    assert (one, timing.status, timing.seconds) == (made, "failed", None)
+    assert timing.reason == "ended by others than forerun"
+    assert (job_folder(output, made.uid) / "job.sh").exists()
+    later = JobRunner(spec, Local(), 1, output)  # had that not been stored
+    assert [found.uid for found in later.adopt(set(), again)] == [made.uid]
+    ((_, timing),) = results(later)
+    assert timing.status == "failed"
+
+
 def test_who_is_in_a_hurry_waits_for_no_end(runner: JobRunner, output: Path) -> None:
     made = running_task(runner, output)
     runner.hurry()
@@ -201,7 +214,7 @@ class Scripted:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that does not wait."""
-    for name in ("FIRST", "LONGEST", "TICK", "LATE", "UNKNOWN"):
+    for name in ("FIRST", "LONGEST", "TICK", "LATE", "UNSEEN", "UNKNOWN"):
         monkeypatch.setattr(running, name, 0.01)
 
 
@@ -218,6 +231,25 @@ def test_a_scheduler_that_is_silent_is_no_news(output: Path) -> None:
     runner.start(task("true"))
     ((_, timing),) = results(runner)
     assert (timing.status, timing.reason) == ("failed", "exit code 1")
+
+
+ATTEMPT = "job 42\nhost n1\nstarted 10\nbegun 11\ndone 13.5\ncode 0\nended 14\n"
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_start_is_awaited_that_is_not_seen_yet(
+    output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "UNSEEN", 60.0)
+    runner, _ = scripted(output, State("done", starts=1, exit_code=0))
+    made = task("true")
+    runner.start(made)
+    assert runner.finished(0.3) == []  # longer than for the last lines of one that is seen
+    attempts = job_folder(output, made.uid) / "attempts"
+    attempts.mkdir()
+    (attempts / "1").write_text(ATTEMPT)
+    ((_, timing),) = results(runner)
+    assert (timing.status, timing.seconds) == ("ok", 2.5)
 
 
 @pytest.mark.usefixtures("quick")

@@ -99,6 +99,7 @@ def test_a_clean_run_is_one_of_the_studys(record: Record, study: Study) -> None:
             "more",
         ),
         ([CLEAN], replace(DONE, starts=2), "started more than once"),
+        ([CLEAN], replace(DONE, suspended=True), "suspended for a while"),
         ([replace(CLEAN, warned=1_800_000_050.0)], DONE, "asked to save"),
         ([replace(CLEAN, requeued=1_800_000_050.0)], DONE, "asked to save"),
     ],

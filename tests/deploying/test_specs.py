@@ -212,6 +212,17 @@ def test_everything_of_the_job_reaches_it(make_plan: MakePlan) -> None:
     assert (spec.source, spec.requeues) == ("https://example.org/a.tar.gz", 2)
 
 
+@pytest.mark.parametrize("name", ["output", "errors"])
+@pytest.mark.parametrize(
+    "path", ["/home/ada/.ssh/authorized_keys", "../x", "a/../../x", "/shared/run-1/../x"]
+)
+def test_what_it_prints_stays_in_its_folder(make_plan: MakePlan, name: str, path: str) -> None:
+    with pytest.raises(InputError, match=f"job.{name}: found .* expected a file in the job's"):
+        spec_of(make_plan({}, job={name: path}))
+    inside = spec_of(make_plan({}, job={name: "/shared/run-1/logs/a..b.txt"}))
+    assert getattr(inside, name) == "logs/a..b.txt"
+
+
 def test_a_shell_in_what_goes_before_is_refused(make_plan: MakePlan) -> None:
     with pytest.raises(InputError, match=r"job.prologue: found \|, expected plain commands"):
         spec_of(make_plan({}, job={"prologue": "cat a | sh"}))

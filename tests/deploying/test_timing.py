@@ -44,6 +44,13 @@ def test_a_job_that_ran_once_has_a_time(tmp_path: Path) -> None:
     assert found.measures == {"seconds": 2.5, "memory_bytes": 3e8}
 
 
+def test_the_memory_is_the_programs_own(tmp_path: Path) -> None:
+    copied = replace(DONE, memory_bytes=10**10)  # what staged its data, say
+    assert timed(tmp_path, copied).memory_bytes == 300_000_000
+    assert timed(tmp_path, copied, replace(CLEAN, peaks={})).memory_bytes == 10**10
+    assert timed(tmp_path, DONE, replace(CLEAN, peaks={})).memory_bytes == 0
+
+
 def test_one_that_was_requeued_has_none(tmp_path: Path) -> None:
     lost = replace(CLEAN, done=None, code=None, ended=None)
     found = timed(tmp_path, replace(DONE, starts=2), lost, replace(CLEAN, number=2))
@@ -51,6 +58,12 @@ def test_one_that_was_requeued_has_none(tmp_path: Path) -> None:
     assert found.reason == "it was started 2 times: no time"
     # Only the scheduler may know of the first start.
     assert timed(tmp_path, replace(DONE, starts=2)).status == "failed"
+
+
+def test_one_that_was_suspended_has_none(tmp_path: Path) -> None:
+    found = timed(tmp_path, replace(DONE, suspended=True))
+    assert (found.status, found.seconds) == ("failed", None)
+    assert found.reason == "it was suspended for a while: no time"
 
 
 def test_a_marker_finds_its_time_in_the_output(tmp_path: Path) -> None:
@@ -77,7 +90,12 @@ def test_a_run_that_took_too_long(tmp_path: Path) -> None:
         (State("out_of_memory", "killed"), "out_of_memory", "killed: no such data"),
         (State("node_lost", "NODE_FAIL"), "failed", "NODE_FAIL: no such data"),
         (State("timed_out", "TIMEOUT"), "timed_out", "TIMEOUT: no such data"),
-        (State("cancelled", "by ada"), "cancelled", "by ada"),
+        (
+            State("cancelled", "preempted"),
+            "failed",
+            "ended by others than forerun (preempted): no such data",
+        ),
+        (State("cancelled"), "failed", "ended by others than forerun: no such data"),
     ],
 )
 def test_what_did_not_end_well(tmp_path: Path, state: State, status: str, reason: str) -> None:

@@ -11,6 +11,10 @@ from __future__ import annotations
 CANARY = "forerun-canary"
 TOUCH = f"touch {CANARY}"
 
+# What bash runs where it reads a number, although it came in quotation marks: `a[` is not enough
+# where a variable that is not there is an error.
+ARITHMETIC = f"BASH_VERSINFO[$({TOUCH})0]"
+
 # What a shell would run, and what might lead it out of where the text stands.
 COMMANDS = (
     f"$({TOUCH})",
@@ -42,6 +46,8 @@ COMMANDS = (
     f"${{HOME:0:$({TOUCH})}}",
     f"${{x[$({TOUCH})]}}",
     f"a[$({TOUCH})]",
+    ARITHMETIC,
+    f"x[0$({TOUCH})]=1",
     f"$(( a[$({TOUCH})] ))",
     f"$[ a[$({TOUCH})] ]",
     f"${{!x*}}$({TOUCH})",
@@ -89,6 +95,28 @@ DIRECTIVES = (
     "ALL",
     "NONE",
     "ALL,LD_PRELOAD=/x.so",
+)
+
+# Variables that a shell gives a meaning of its own; `compgen -v` of the shell at hand tells more.
+VARIABLES = (
+    *("_", "auto_resume", "histchars", "BASH", "BASHOPTS", "BASHPID", "BASH_ALIASES", "BASH_ARGC"),
+    *("BASH_ARGV", "BASH_ARGV0", "BASH_CMDS", "BASH_COMMAND", "BASH_COMPAT", "BASH_ENV"),
+    *("BASH_EXECUTION_STRING", "BASH_LINENO", "BASH_LOADABLES_PATH", "BASH_MONOSECONDS"),
+    *("BASH_REMATCH", "BASH_SOURCE", "BASH_SUBSHELL", "BASH_TRAPSIG", "BASH_VERSINFO"),
+    *("BASH_VERSION", "BASH_XTRACEFD", "CDPATH", "CHILD_MAX", "COLUMNS", "COMPREPLY"),
+    *("COMP_CWORD", "COMP_KEY", "COMP_LINE", "COMP_POINT", "COMP_TYPE", "COMP_WORDBREAKS"),
+    *("COMP_WORDS", "COPROC", "DIRSTACK", "EMACS", "ENV", "EPOCHREALTIME", "EPOCHSECONDS"),
+    *("EUID", "EXECIGNORE", "FCEDIT", "FIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE"),
+    *("GLOBSORT", "GROUPS", "HISTCMD", "HISTCONTROL", "HISTFILE", "HISTFILESIZE", "HISTIGNORE"),
+    *("HISTSIZE", "HISTTIMEFORMAT", "HOME", "HOSTFILE", "HOSTNAME", "HOSTTYPE", "IFS"),
+    *("IGNOREEOF", "INPUTRC", "INSIDE_EMACS", "LANG", "LC_ALL", "LC_COLLATE", "LC_CTYPE"),
+    *("LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LINENO", "LINES", "MACHTYPE", "MAIL"),
+    *("MAILCHECK", "MAILPATH", "MAPFILE", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "OSTYPE"),
+    *("PATH", "PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PROMPT_COMMAND", "PROMPT_DIRTRIM"),
+    *("PS0", "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "READLINE_ARGUMENT"),
+    *("READLINE_LINE", "READLINE_MARK", "READLINE_POINT", "REPLY", "SECONDS", "SHELL"),
+    *("SHELLOPTS", "SHLVL", "SRANDOM", "TERM", "TEXTDOMAIN", "TIMEFORMAT", "TMOUT", "TMPDIR"),
+    *("TZ", "UID"),
 )
 
 # For templates, YAML, formats, globs, options, paths and programs that read a name otherwise.

@@ -57,6 +57,9 @@ TENSORFLOW = replace(PLAIN, launcher="tensorflow", nodes=2, processes=2)
 MXNET = replace(PLAIN, launcher="mxnet", nodes=2, processes=2)
 MPI = replace(PLAIN, words=("./solve", "input"), launcher="mpi", nodes=2, processes=12, cores=2)
 STAGED = replace(PLAIN, nodes=2, staging=Staging("/archive/images", "/local/images"))
+STAGED_AGAIN = replace(
+    PLAIN, requeues=1, staging=Staging("/archive/images", f"/scratch/forerun-{UID}")
+)
 AGAIN = replace(PLAIN, walltime=3600.0, requeues=3)
 SIF = Container("apptainer", "/images/lenet.sif", ("/archive",))
 GPU = replace(
@@ -85,12 +88,15 @@ SPECS: dict[str, tuple[JobSpec, tuple[Scheduler, ...]]] = {
     "torchrun-here": (replace(TORCHRUN, nodes=1), ("slurm", "none")),
     "tensorflow": (TENSORFLOW, ("slurm", "pbs")),
     "tensorflow-here": (replace(TENSORFLOW, nodes=1), ("none",)),
+    "tensorflow-array": (replace(TENSORFLOW, array="1-3"), ("pbs",)),
     "mxnet": (MXNET, ("slurm",)),
     "mxnet-here": (replace(MXNET, nodes=1), ("none",)),
     "mpi": (MPI, ("slurm", "pbs")),
     "mpi-here": (replace(MPI, nodes=1), ("none",)),
     "staged": (STAGED, ("slurm", "pbs")),
+    "staged-again": (STAGED_AGAIN, ("slurm", "none")),
     "again": (AGAIN, ("slurm", "pbs", "none")),
+    "again-array": (replace(AGAIN, array="1-3", processes=2), ("slurm", "pbs")),
     "apptainer": (GPU, ("slurm",)),
     "built": (BUILT, ("pbs",)),
     "docker": (replace(GPU, container=replace(SIF, runtime="docker", image="lenet:1")), ("none",)),

@@ -38,14 +38,29 @@ def test_where_it_runs(tmp_path: Path) -> None:
     assert ask(["pwd"], tmp_path).output.strip() == str(tmp_path)
 
 
-def test_what_people_set_for_their_eyes_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SQUEUE_FORMAT", "%i")
-    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
-    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
-    found = ask(["env"]).output.splitlines()
-    assert "SLURM_CONF=/etc/slurm.conf" in found
-    assert not [line for line in found if line.startswith(("SQUEUE_", "SLURM_TIME"))]
-    assert os.environ["SQUEUE_FORMAT"] == "%i"
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SQUEUE_FORMAT", "SINFO_FORMAT", "SACCT_FORMAT", "SLURM_TIME_FORMAT", "SCANCEL_STATE"),
+        *("SBATCH_PARTITION", "SBATCH_ARRAY_INX", "SBATCH_CLUSTERS", "SBATCH_WAIT"),
+        # Of the allocation in whose shell we are.
+        *("SLURM_CLUSTERS", "SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SLURM_CPU_BIND"),
+        "PBS_DPREFIX",
+    ],
+)
+def test_what_would_change_an_answer_or_a_job_is_left_out(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "x")
+    assert f"{name}=x" not in ask(["env"]).output.splitlines()
+    assert os.environ[name] == "x"
+    assert f"{name}=x" in ask(["env"], environment=os.environ).output.splitlines()
+
+
+@pytest.mark.parametrize("name", ["SLURM_CONF", "SLURM_JWT", "PBS_DEFAULT", "PBS_SERVER", "HOME"])
+def test_what_leads_to_the_cluster_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "x")
+    assert f"{name}=x" in ask(["env"]).output.splitlines()
 
 
 def test_a_program_that_is_not_there() -> None:

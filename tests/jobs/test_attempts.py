@@ -20,7 +20,9 @@ begun 1731757215.5
 done 1731757315.75
 code 0
 peak 0 1000
+ran 0 99.5
 peak 1 2000
+ran 1 98.125
 ended 1731757316
 """
 
@@ -51,9 +53,33 @@ def test_a_start_with_everything(tmp_path: Path) -> None:
         code=0,
         ended=1731757316.0,
         peaks={0: 1000, 1: 2000},
+        ran={0: 99.5, 1: 98.125},
     )
     assert attempt.seconds == 100.25
     assert run_seconds([attempt]) == 100.25
+
+
+@pytest.mark.parametrize(
+    ("ran", "seconds", "clean"),
+    [
+        ({}, 100.0, True),  # an image without a Python
+        ({0: 99.0, 1: 40.0}, 100.0, True),
+        ({0: 41.0}, 100.0, True),  # a launcher that took its time
+        ({0: 39.0}, 100.0, False),  # the clock was set forward
+        ({0: 39_000.0}, 40_000.0, True),
+        ({0: 37_000.0}, 40_000.0, False),
+        ({0: 100.9}, 100.0, True),
+        ({0: 40_030.0}, 40_000.0, True),
+        ({0: 102.0}, 100.0, False),  # and back
+        ({0: 40.0, 1: 102.0}, 100.0, False),
+    ],
+)
+def test_a_time_during_which_the_clock_was_set_is_not_clean(
+    ran: dict[int, float], seconds: float, clean: bool
+) -> None:
+    attempt = Attempt(1, begun=1000.0, done=1000.0 + seconds, code=0, ran=ran)
+    assert attempt.seconds == seconds
+    assert run_seconds([attempt]) == (seconds if clean else None)
 
 
 def test_a_job_that_never_started_has_none(tmp_path: Path) -> None:

@@ -70,6 +70,16 @@ def test_how_jobs_end(tmp_path: Path, text: str, phase: str, code: int) -> None:
     assert (found.phase, found.exit_code) == (phase, code)
 
 
+def test_output_goes_through_no_link(tmp_path: Path) -> None:
+    made = submission(tmp_path / "job", "echo through")
+    (tmp_path / "diary").write_text("mine\n")
+    (tmp_path / "job" / "job.out").symlink_to(tmp_path / "diary")
+    with pytest.raises(JobError, match="Too many levels of symbolic links"):
+        Local().submit(made)
+    assert (tmp_path / "diary").read_text() == "mine\n"
+    assert (Local().state(JOB).phase, Local().state(JOB).exit_code) == ("failed", 127)
+
+
 def test_a_job_outlives_who_started_it(tmp_path: Path) -> None:
     made = submission(tmp_path / "job", "sleep 1; echo through")
     code = (

@@ -2,6 +2,7 @@ import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,13 @@ def test_an_answer_that_was_lost_on_its_way(submission: Submission) -> None:
     scheduler = Scheduler("", late=2)
     assert submit_once(scheduler.desk(), submission) == "42"
     assert len(scheduler.jobs) == 1
+
+
+def test_it_is_looked_for_as_long_as_a_message_may_wait(submission: Submission) -> None:
+    scheduler = Scheduler("", "43\n", late=7)
+    desk = replace(scheduler.desk(), waits=lambda: 0.08)  # where three looks take 0.03
+    assert submit_once(desk, submission) == "42"
+    assert scheduler.answers == ["43\n"]
 
 
 def test_a_submission_that_never_arrived_is_made_again(submission: Submission) -> None:

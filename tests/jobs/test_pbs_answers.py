@@ -78,6 +78,11 @@ def test_a_job_of_torque() -> None:
         ({"job_state": "C", "exit_status": "267"}, "failed", 139),
         ({"job_state": "C", "exit_status": "-11"}, "timed_out", -11),
         ({"job_state": "C", "exit_status": "-10"}, "out_of_memory", -10),
+        ({"job_state": "C", "exit_status": "-27"}, "failed", -27),
+        ({"job_state": "F", "Exit_status": "-10"}, "failed", -10),
+        ({"job_state": "F", "Exit_status": "-11"}, "failed", -11),
+        ({"job_state": "F", "Exit_status": "-27"}, "out_of_memory", -27),
+        ({"job_state": "F", "Exit_status": "-29"}, "timed_out", -29),
         ({"job_state": "C", "exit_status": "-3"}, "failed", -3),
         (
             {

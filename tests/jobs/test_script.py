@@ -159,6 +159,11 @@ def test_each_scheduler_has_words_of_its_own(changes: dict[str, Any], slurm: str
     assert pbs in options(spec, "pbs")
 
 
+def test_an_array_is_written_out_up_to_a_limit() -> None:
+    (line,) = [one for one in options(replace(PLAIN, array="0-9999:1"), "pbs") if one[0] == "t"]
+    assert line.removeprefix("t ").split(",") == [str(number) for number in range(10_000)]
+
+
 def test_a_folder_with_blanks_is_one_word_for_slurm() -> None:
     spec = replace(PLAIN, folder="/my jobs/a")
     assert 'output="/my jobs/a/job.out"' in options(spec, "slurm")
@@ -192,6 +197,9 @@ def test_a_lost_node_does_not_lose_the_job() -> None:
         ({"hosts": ("a", "b")}, "slurm", "hosts"),
         ({"variables": ("ALL",)}, "slurm", "variables"),
         ({"array": "0-9999999:1"}, "pbs", "array"),
+        ({"array": ",".join(["0-9999999:1000"] * 2)}, "pbs", "array"),
+        ({"nodes": 2, "requeues": 1}, "pbs", "requeues"),
+        ({"nodes": 2, "requeues": 1, "launcher": "torchrun"}, "pbs", "requeues"),
         ({"environment": {"UID": "1"}}, "none", "variable"),
         ({"environment": {"FORERUN_ATTEMPT": "1"}}, "none", "variable"),
         ({"environment": {"forerun_folder": "1"}}, "none", "variable"),
@@ -202,6 +210,7 @@ def test_a_lost_node_does_not_lose_the_job() -> None:
         ({"source": "http://example.org/a.tar"}, "none", "source"),
         ({"source": "ssh://-oProxyCommand=x/a.git"}, "none", "source"),
         ({"staging": Staging("data", "/x")}, "none", "staging"),
+        ({"staging": Staging("/data", "/x/")}, "none", "staging"),
         ({"container": Container("apptainer", "-x")}, "none", "image"),
         ({"container": Container("docker", "x", ("/a:/b",))}, "none", "bind"),
     ],

@@ -16,14 +16,15 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
-from hostile import CANARY, COMMANDS, STRINGS
+from hostile import ARITHMETIC, CANARY, COMMANDS, STRINGS, VARIABLES
 from job_specs import PLAIN
 
 from forerun.errors import InputError
 from forerun.jobs.script import Scheduler, render
-from forerun.jobs.spec import Container, JobSpec, Staging, commands
+from forerun.jobs.spec import Container, JobSpec, Runtime, Staging, commands
 
 MARK = "zzz9zzz"  # harmless, and in no template
 MARKS = {"folder": f"/{MARK}", "source": f"/{MARK}"}  # for fields that take paths alone
@@ -80,8 +81,33 @@ FIELDS: dict[str, Callable[[str], JobSpec]] = {
     "container, bind of ch-run": lambda text: replace(
         PLAIN, container=Container("charliecloud", "x", (f"/{text}",))
     ),
+    "container, bind of podman": lambda text: replace(
+        PLAIN, container=Container("podman", "x", (f"/{text}",))
+    ),
+    "container, bind of singularity": lambda text: replace(
+        PLAIN, container=Container("singularity", "x", (text,))
+    ),
+    "container, image of apptainer": lambda text: replace(
+        PLAIN, container=Container("apptainer", text)
+    ),
+    "container, image of singularity": lambda text: replace(
+        PLAIN, container=Container("singularity", text)
+    ),
+    "container, image of podman": lambda text: replace(PLAIN, container=Container("podman", text)),
+    "container, image of ch-run": lambda text: replace(
+        PLAIN, container=Container("charliecloud", text)
+    ),
+    "staging, nodes": lambda text: replace(
+        PLAIN, nodes=2, staging=Staging(f"/from/{text}", f"/to/{text}")
+    ),
     "made_by": lambda text: replace(PLAIN, made_by=(text, f"x {text}")),
 }
+# Where one scheduler's script shows it all, or one cannot do it.
+SCHEDULERS_OF: dict[str, tuple[Scheduler, ...]] = {
+    **{field: ("none",) for field in FIELDS if " of " in field},
+    "staging, nodes": ("slurm", "pbs"),
+}
+EACH = [(field, one) for field in FIELDS for one in SCHEDULERS_OF.get(field, SCHEDULERS)]
 # No string of the corpus is one of these.
 ALWAYS_REFUSED = {"uid", "array", "after", "begin", "mail_to"}
 
@@ -110,8 +136,7 @@ def test_no_field_that_takes_strings_is_forgotten() -> None:
     assert len(STRINGS) >= 200
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(("field", "scheduler"), EACH)
 def test_a_string_stays_one_word_where_it_stands(field: str, scheduler: Scheduler) -> None:
     taken = 0
     for text in STRINGS:
@@ -158,14 +183,23 @@ def directive_names(text: str) -> list[str]:
     return [re.split(r"[= ]", line.split(" ", 1)[1], maxsplit=1)[0] for line in lines]
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(("field", "scheduler"), EACH)
 def test_variables_change_no_directive(field: str, scheduler: Scheduler) -> None:
     expected = directive_names(script(field, MARKS.get(field, MARK), scheduler) or "")
     for text in (text for text in STRINGS if "${" in text):
         found = script(field, text, scheduler, expand=True)
         if found is not None and expected:
             assert directive_names(found) == expected
+
+
+@pytest.mark.parametrize("runtime", get_args(Runtime))
+def test_no_runtime_is_forgotten(runtime: Runtime) -> None:
+    names = {
+        container.runtime
+        for field, make in FIELDS.items()
+        if "image" in field and (container := make(MARK).container)
+    }
+    assert runtime in names
 
 
 HARMLESS = [text for text in STRINGS if text.isprintable()]
@@ -187,7 +221,31 @@ def test_no_string_runs_anything(tmp_path: Path, part: int, expand: bool) -> Non
             assert json.loads(output.splitlines()[0]) == [[text, "end"], text], text
 
 
-def run(folder: Path, text: str, expand: bool) -> tuple[int, str]:
+# Runs what it is to run inside, and forgets the image.
+RUNTIME = '#!/bin/sh\nwhile test "$1" != --; do shift; done\nshift\nexec "$@"\n'
+
+
+@pytest.mark.parametrize("expand", [False, True])
+def test_no_string_runs_anything_around_an_image(tmp_path: Path, expand: bool) -> None:
+    (tmp_path / "ch-run").write_text(RUNTIME)
+    (tmp_path / "ch-run").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    for number, text in enumerate((*COMMANDS[::4], *(one for one in HARMLESS if "${" in one))):
+        folder = tmp_path / str(number)
+        code, output = run(folder, text, expand, Container("charliecloud", f"x{text}"), path)
+        assert not [one for one in folder.rglob("*") if CANARY in one.name], text
+        if not expand:
+            assert code == 0, (text, output)
+            assert json.loads(output.splitlines()[0]) == [[text, "end"], text], text
+
+
+def run(
+    folder: Path,
+    text: str,
+    expand: bool,
+    container: Container | None = None,
+    path: str = os.environ["PATH"],
+) -> tuple[int, str]:
     """Run a job with a string wherever a shell reads it; its exit code and what it printed."""
     (folder / "in").mkdir(parents=True)
     programs = ((text,),) if text and not text.startswith("-") else ()
@@ -203,13 +261,65 @@ def run(folder: Path, text: str, expand: bool) -> tuple[int, str]:
         source=str(folder),
         build=(("true", text),),
         made_by=(text,),
+        container=container,
     )
     (folder / "job.sh").write_text(render(spec, "none"))
-    environment = {**os.environ, "HOME": str(folder)}
+    environment = {**os.environ, "HOME": str(folder), "PATH": path}
     done = subprocess.run(
         ["bash", folder / "job.sh"], cwd=folder / "in", env=environment, timeout=30
     )
     return done.returncode, (folder / "job.out").read_text()
+
+
+def assigned(name: str, value: str) -> str | None:
+    """The line by which a script sets a variable; None where it is refused."""
+    try:
+        text = render(replace(PLAIN, environment={name: value}), "none")
+    except InputError:
+        return None
+    (line,) = [one for one in text.splitlines() if one.startswith(f"export {name}=")]
+    assert line == f"export {name}={shlex.quote(value)}"
+    return line
+
+
+@pytest.fixture(scope="module")
+def of_bash() -> list[str]:
+    """Every variable that bash has without being told, and those of its manual."""
+    command = ["env", "-i", "bash", "--norc", "-c", "compgen -v"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {"RANDOM", "OPTIND", "BASH_VERSINFO"} <= set(listed)
+    return sorted({*VARIABLES, *listed})
+
+
+def test_no_variable_of_the_shell_runs_its_value(tmp_path: Path, of_bash: list[str]) -> None:
+    values = (ARITHMETIC, *COMMANDS)
+    taken = [name for name in of_bash if assigned(name, ARITHMETIC)]
+    assert {"HOME", "LANG", "LC_ALL", "PATH", "TERM", "TMPDIR"} <= set(taken)
+    assert not {"BASH_ENV", "ENV", "HISTCMD", "OPTIND", "PS4", "RANDOM", "SRANDOM"} & set(taken)
+    names = (*taken, "X", "LD_PRELOAD", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PYTHONPATH")
+    # Each in a shell of its own, and read as the script does; a tick says that nothing broke.
+    lines = [
+        f"({assigned(name, value)}; : ${name}; [[ -n ${name} ]]; cd /; set +u; echo -n .)"
+        for name in names
+        for value in values
+    ]
+    (tmp_path / "all.sh").write_text("set -euo pipefail\n" + "\n".join(lines))
+    done = subprocess.run(["bash", "all.sh"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "." * len(names) * len(values)
+    assert [path.name for path in tmp_path.iterdir()] == ["all.sh"]
+
+
+def test_a_shell_that_did_run_a_value_would_be_seen(tmp_path: Path) -> None:
+    for name in ("HISTCMD", "OPTIND", "RANDOM", "SRANDOM"):
+        line = f"set -euo pipefail; export {name}={shlex.quote(ARITHMETIC)}"
+        subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True)
+        (tmp_path / CANARY).unlink()
+
+
+@pytest.mark.parametrize("name", ["RANDOM", "BASH_ENV", "PS4", "BASH_ANYTHING", "HOSTNAME"])
+def test_no_variable_of_the_shell_is_handed_over_either(name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        render(replace(PLAIN, variables=(name,)), "slurm")
 
 
 @pytest.mark.parametrize("text", [text for text in HARMLESS if len(text) < 200])

@@ -91,7 +91,24 @@ def test_a_run_leaves_its_times_and_its_memory(tmp_path: Path) -> None:
     assert seconds is not None
     assert 0.3 <= seconds < 5
     assert 2**22 < attempt.peaks[0] < 2**29
+    assert 0.3 <= attempt.ran[0] <= seconds + 0.01
     assert (attempt.staged, attempt.warned, attempt.requeued) == (None, None, None)
+
+
+def test_a_clock_that_is_set_during_a_run_spoils_its_time(tmp_path: Path) -> None:
+    """A `date` that is an hour ahead once the program is through."""
+    (tmp_path / "bin").mkdir()
+    real = shutil.which("date")
+    text = f'#!/bin/sh\ntest -e {tmp_path}/set && exec {real} -d "+1 hour" "$@"\nexec {real} "$@"\n'
+    (tmp_path / "bin/date").write_text(text)
+    (tmp_path / "bin/date").chmod(0o755)
+    path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    assert ran(tmp_path, "touch", f"{tmp_path}/set", environment=path)[0] == 0
+    attempt = only(tmp_path)
+    assert attempt.seconds is not None
+    assert attempt.seconds > 3599
+    assert attempt.ran[0] < 60
+    assert run_seconds([attempt]) is None
 
 
 def test_the_code_of_the_run_is_kept_and_the_epilogue_follows(tmp_path: Path) -> None:
@@ -173,6 +190,26 @@ def test_each_start_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert run_seconds(read_attempts(tmp_path)) is None
 
 
+def test_a_start_that_is_shown_an_old_listing_takes_no_file_of_another(tmp_path: Path) -> None:
+    for _ in range(2):
+        ran(tmp_path, "true")
+    # With -f a shell lists nothing.
+    subprocess.run(["bash", "-f", tmp_path / "job.sh"], cwd="/", check=True, timeout=30)
+    attempts = read_attempts(tmp_path)
+    assert [one.number for one in attempts] == [1, 2, 3]
+    assert all(
+        (tmp_path / f"attempts/{number}").read_text().count("ended ") == 1 for number in (1, 2, 3)
+    )
+
+
+def test_starts_at_the_same_time_have_files_of_their_own(tmp_path: Path) -> None:
+    written(tmp_path, "true")
+    jobs = [started(tmp_path) for _ in range(6)]
+    assert [job.wait(timeout=60) for job in jobs] == [0] * 6
+    assert [one.number for one in read_attempts(tmp_path)] == [1, 2, 3, 4, 5, 6]
+    assert len({one.job for one in read_attempts(tmp_path)}) == 6
+
+
 def test_data_is_staged_once_and_its_time_noted(tmp_path: Path) -> None:
     source, target, folder = tmp_path / "from here", tmp_path / "to there", tmp_path / "job"
     (source / "deep").mkdir(parents=True)
@@ -191,6 +228,72 @@ def test_staging_that_fails_ends_the_job(tmp_path: Path) -> None:
     assert code == 1
     assert "run" not in output
     assert only(tmp_path / "job").begun is None
+
+
+SEES = ("sh", "-c", 'ls "$FORERUN_DATA"; stat -c %a "$FORERUN_DATA" "$FORERUN_DATA/deep/file"')
+
+
+def stored(folder: Path) -> Path:
+    """Some data, that nobody else may read."""
+    (folder / "data/deep").mkdir(parents=True)
+    (folder / "data/deep/file").write_text("secret")
+    (folder / "data").chmod(0o700)
+    return folder / "data"
+
+
+def test_staged_data_are_for_nobody_else_and_go_with_the_job(tmp_path: Path) -> None:
+    source, target = stored(tmp_path), tmp_path / f"fast/forerun-{UID}"
+    (source / "deep").chmod(0o555)
+    staging = Staging(str(source), str(target))
+    assert ran(tmp_path / "job", *SEES, staging=staging) == (0, "deep\n700\n600\n")
+    assert list((tmp_path / "fast").iterdir()) == []
+    assert (source / "deep/file").read_text() == "secret"
+
+
+def test_staged_data_stay_for_a_start_that_follows(tmp_path: Path) -> None:
+    target = tmp_path / f"forerun-{UID}"
+    program = 'echo "$(ls "$FORERUN_DATA/more" 2>/dev/null)ready"; touch "$FORERUN_DATA/more"'
+    waits = f"{program}; trap 'exit 0' USR1; while :; do sleep 0.1; done"
+    staging = Staging(str(stored(tmp_path)), str(target))
+    written(tmp_path / "job", "bash", "-c", waits, staging=staging, requeues=1)
+    job = started(tmp_path / "job")
+    wait_for(printed(tmp_path / "job", "ready\n"))
+    job.send_signal(signal.SIGUSR1)
+    wait_for(printed(tmp_path / "job", f"{target}/more"))
+    wait_for(printed(tmp_path / "job", "ready\n", 2))
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(timeout=20) == 0
+    assert not target.exists()
+
+
+def test_data_that_were_staged_to_a_directory_with_a_name_are_left(tmp_path: Path) -> None:
+    staging = Staging(str(stored(tmp_path)), str(tmp_path / "mine"))
+    assert ran(tmp_path / "job", "true", staging=staging)[0] == 0
+    assert (tmp_path / "mine/deep/file").exists()
+
+
+@pytest.mark.parametrize("planted", ["link", "of another", "file"])
+def test_a_place_that_others_prepared_is_not_taken(tmp_path: Path, planted: str) -> None:
+    target, elsewhere = tmp_path / f"forerun-{UID}", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    if planted == "link":
+        target.symlink_to(elsewhere)
+    elif planted == "file":
+        target.write_text("x")
+    elif os.geteuid() != 0:
+        pytest.skip("only root can make a directory of another's")
+    else:
+        target.mkdir()
+        (target / f".forerun-{UID}").write_text("staged\n")
+        (target / "deep").mkdir()
+        os.chown(target, 12345, 12345)
+    staging = Staging(str(stored(tmp_path)), str(target))
+    code, output = ran(tmp_path / "job", "echo", "ran", staging=staging)
+    assert code == 73
+    what = "a link, a file or somebody else's directory"
+    assert output == f"job.sh: found {what} at {target}, expected one of this job's own\n"
+    assert not list(elsewhere.iterdir())
+    assert os.path.lexists(target)
 
 
 def test_a_program_is_built_by_the_first_start(tmp_path: Path) -> None:
@@ -238,6 +341,56 @@ def test_tensorflow_gets_its_configuration(tmp_path: Path) -> None:
     assert found[1]["cluster"] == found[0]["cluster"]
 
 
+# Starts a copy for each of two nodes, which are one machine, after a while: as Torque's does.
+OF_TORQUE = """#!/bin/sh
+test "$1" = -u || exit 1
+shift
+sleep 0.5
+for host in localhost 127.0.0.1; do HOSTNAME=$host "$@" & done
+wait
+"""
+OF_OPENPBS = "#!/bin/sh\necho pbs_version = 23.06.06\n"
+
+
+def pbs(folder: Path, pbsdsh: str, **variables: str) -> dict[str, Any]:
+    """What a script for two nodes of PBS finds there."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin/pbsdsh").write_text(pbsdsh)
+    (folder / "bin/pbsdsh").chmod(0o755)
+    (folder / "nodes").write_text("localhost\nlocalhost\n127.0.0.1\n")
+    path = f"{folder}/bin:{os.environ['PATH']}"
+    own = {"PATH": path, "PBS_JOBID": "7[].host", "PBS_NODEFILE": f"{folder}/nodes", **variables}
+    return {"env": own}
+
+
+def test_tasks_of_an_array_on_several_nodes_of_pbs_keep_apart(tmp_path: Path) -> None:
+    code = "import os; print(os.environ['PBS_ARRAYID'], os.environ['TF_CONFIG'])"
+    spec = written(tmp_path, *python(code))
+    spec = replace(spec, nodes=2, processes=2, launcher="tensorflow", array="1-2")
+    (tmp_path / "job.sh").write_text(render(spec, "pbs"))
+    jobs = [started(tmp_path, **pbs(tmp_path, OF_TORQUE, PBS_ARRAYID=task)) for task in "12"]
+    assert [job.wait(timeout=30) for job in jobs] == [0, 0]
+    ports: list[int] = []
+    for task in "12":
+        lines = (tmp_path / f"job.out.{task}").read_text().splitlines()
+        assert [line[0] for line in lines] == [task] * 4
+        found = [json.loads(line[2:]) for line in lines]
+        assert sorted(one["task"]["index"] for one in found) == [0, 1, 2, 3]
+        ports += [int(one.partition(":")[2]) for one in found[0]["cluster"]["worker"]]
+    assert len(set(ports)) == 8
+    assert not list(tmp_path.glob("*environment"))
+
+
+def test_a_pbsdsh_that_is_not_torques_ends_the_job_with_a_line(tmp_path: Path) -> None:
+    spec = replace(written(tmp_path, "true"), nodes=2)
+    (tmp_path / "job.sh").write_text(render(spec, "pbs"))
+    job = started(tmp_path, **pbs(tmp_path, OF_OPENPBS))
+    assert job.wait(timeout=30) == 69
+    assert only(tmp_path).code == 69
+    output = (tmp_path / "job.out").read_text()
+    assert output.startswith("job.sh: found OpenPBS, whose pbsdsh cannot start one process a node")
+
+
 def test_mxnet_gets_a_scheduler_a_server_and_workers(tmp_path: Path) -> None:
     words = ("sh", "-c", 'echo "$DMLC_ROLE $DMLC_NUM_SERVER $DMLC_NUM_WORKER"; sleep 0.3')
     code, output = ran(tmp_path, *words, processes=2, launcher="mxnet")
@@ -281,6 +434,27 @@ def test_a_program_is_asked_to_save_and_the_job_starts_again(tmp_path: Path) -> 
     output = (tmp_path / "job.out").read_text()
     assert output.count("saved\n") == 3
     assert "out of time, and it may not start again" in output
+
+
+@pytest.mark.parametrize("late", [signal.SIGUSR1, signal.SIGTERM])
+def test_a_signal_after_the_end_of_the_program_changes_nothing(
+    tmp_path: Path, late: signal.Signals
+) -> None:
+    slow = tmp_path / "bin/date"
+    slow.parent.mkdir()
+    # Once the program is through, asking for the time takes a while, in which the signal comes.
+    asked = f"if test -e {tmp_path}/through; then touch {tmp_path}/asked; sleep 0.7; fi"
+    slow.write_text(f'#!/bin/sh\n{asked}\nexec {shutil.which("date")} "$@"\n')
+    slow.chmod(0o755)
+    path = {"PATH": f"{slow.parent}:{os.environ['PATH']}"}
+    written(tmp_path, "touch", f"{tmp_path}/through", requeues=1, environment=path)
+    job = started(tmp_path)
+    wait_for((tmp_path / "asked").exists)
+    job.send_signal(late)
+    assert job.wait(timeout=20) == 0
+    attempt = only(tmp_path)
+    assert (attempt.code, attempt.warned, attempt.requeued) == (0, None, None)
+    assert attempt.done is not None
 
 
 def test_the_wall_time_is_kept_where_no_scheduler_does(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ LINE = (
     " Priority=4294901757 Nice=0 Account=(null) QOS=(null) JobState={state} Reason={reason}"
     " Dependency=(null) Requeue=1 Restarts={restarts} BatchFlag=1 Reboot=0 ExitCode={code}"
     " RunTime=00:00:41 TimeLimit=00:10:00 TimeMin=N/A SubmitTime=2026-11-16T12:00:00"
-    " EligibleTime=2026-11-16T12:00:00 StartTime={start} EndTime=Unknown Partition=debug"
+    " EligibleTime=2026-11-16T12:00:00 StartTime={start} EndTime=Unknown"
+    " SuspendTime={suspend} SecsPreSuspend=0 Partition=debug"
     " ReqNodeList=(null) ExcNodeList=(null) NodeList={nodes} NumNodes=2 NumCPUs=4"
     " Command=/home/ada/a JobState=COMPLETED ExitCode=0:0/job.sh WorkDir=/home/ada Comment=x"
 )
@@ -24,6 +25,7 @@ DEFAULTS = {
     "code": "0:0",
     "start": "2026-11-16T12:00:30",
     "nodes": "n[1-2]",
+    "suspend": "None",
 }
 
 
@@ -66,6 +68,11 @@ def test_how_jobs_end(
 ) -> None:
     found = told(state=state, code=code)
     assert (found.phase, found.reason, found.exit_code) == (phase, reason, exit_code)
+
+
+@pytest.mark.parametrize("code", ["²:0", "1:²", "٣:0", "3", "", f"{'9' * 5000}:0"])
+def test_an_exit_code_that_is_none(code: str) -> None:
+    assert told(state="FAILED", code=code).exit_code is None
 
 
 def test_a_job_that_waits_says_why() -> None:
@@ -111,6 +118,19 @@ def test_an_array_is_told_as_one() -> None:
     assert ended.reason == "1 failed, 1 done of 2 tasks: exit code 5"
 
 
+def test_a_job_that_stood_still_says_so() -> None:
+    assert not told(state="COMPLETED").suspended
+    # Once it goes on, this is when it did; the seconds before may be none.
+    assert told(state="COMPLETED", suspend="2026-11-16T12:00:41").suspended
+    tasks = [
+        line(job="43", array="ArrayJobId=42 ArrayTaskId=2 ", suspend="2026-11-16T12:00:41"),
+        line(array="ArrayJobId=42 ArrayTaskId=1 "),
+    ]
+    found = shown("".join(tasks), "42")
+    assert found is not None
+    assert found.suspended
+
+
 def test_others_are_left_out() -> None:
     assert shown(line(job="421"), "42") is None
     assert shown("", "42") is None
@@ -119,11 +139,11 @@ def test_others_are_left_out() -> None:
 
 # Rows of `sacct --duplicates --parsable2` of a job that lost its node and ran again.
 ROWS = """\
-42|NODE_FAIL|1:0|n1|2026-11-16T12:00:00|2026-11-16T12:00:30|2026-11-16T12:01:00|
-42|COMPLETED|0:0|n[2-3]|2026-11-16T12:01:00|2026-11-16T12:02:00|2026-11-16T12:03:00|
-42.batch|COMPLETED|0:0|n2||2026-11-16T12:02:00|2026-11-16T12:03:00|2048K
-42.0|COMPLETED|0:0|n[2-3]||2026-11-16T12:02:00|2026-11-16T12:03:00|1.50G
-421|FAILED|1:0|n4|2026-11-16T12:00:00|2026-11-16T12:00:30|2026-11-16T12:01:00|
+42|NODE_FAIL|1:0|n1|2026-11-16T12:00:00|2026-11-16T12:00:30|2026-11-16T12:01:00||00:00:00
+42|COMPLETED|0:0|n[2-3]|2026-11-16T12:01:00|2026-11-16T12:02:00|2026-11-16T12:03:00||00:00:00
+42.batch|COMPLETED|0:0|n2||2026-11-16T12:02:00|2026-11-16T12:03:00|2048K|00:00:00
+42.0|COMPLETED|0:0|n[2-3]||2026-11-16T12:02:00|2026-11-16T12:03:00|1.50G|00:00:00
+421|FAILED|1:0|n4|2026-11-16T12:00:00|2026-11-16T12:00:30|2026-11-16T12:01:00||00:00:00
 """
 
 
@@ -133,10 +153,12 @@ def test_what_is_accounted() -> None:
     alone = accounted(ROWS, "421")
     assert alone == State("failed", "exit code 1", ("n4",), 1, 1, 30.0)
     assert accounted(ROWS, "4") is None
+    still = accounted(ROWS.replace("00:00:00\n42.b", "01:00:00\n42.b"), "42")
+    assert still == replace(found, suspended=True)
 
 
 def test_cancelled_says_by_whom_in_sacct() -> None:
-    row = "42|CANCELLED by 1001|0:15|n1|2026-11-16T12:00:00|2026-11-16T12:00:30|Unknown|\n"
+    row = "42|CANCELLED by 1001|0:15|n1|2026-11-16T12:00:00|2026-11-16T12:00:30|Unknown||\n"
     found = accounted(row, "42")
     assert found is not None
     assert (found.phase, found.exit_code) == ("cancelled", 143)
@@ -148,7 +170,7 @@ def test_completions_without_accounting() -> None:
 
 
 def test_tasks_in_sacct() -> None:
-    rows = "42_1|COMPLETED|0:0|n1||||\n42_2|FAILED|2:0|n1||||\n"
+    rows = "42_1|COMPLETED|0:0|n1|||||\n42_2|FAILED|2:0|n1|||||\n"
     found = accounted(rows, "42")
     assert found is not None
     assert found == replace(found, phase="failed", exit_code=2, starts=1)
@@ -167,6 +189,10 @@ def test_tasks_in_sacct() -> None:
 )
 def test_names_of_nodes(text: str, names: tuple[str, ...]) -> None:
     assert host_names(text) == names
+
+
+def test_numbers_that_no_node_has() -> None:
+    assert host_names(f"n[{'9' * 5000}],n[٣]") == ()
 
 
 def test_more_nodes_than_there_can_be_are_cut() -> None:

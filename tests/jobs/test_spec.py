@@ -40,6 +40,7 @@ def test_a_job_with_every_option_is_taken() -> None:
         ({"walltime": math.inf}, "walltime"),
         ({"warning": -1.0}, "warning"),
         ({"requeues": 4}, "requeues"),
+        ({"array": ",".join(["0-9999999:1000"] * 200)}, "array"),
         ({"environment": {"A B": "x"}}, "variable"),
         ({"environment": {"": "x"}}, "variable"),
         ({"variables": ("A=b",)}, "variable"),

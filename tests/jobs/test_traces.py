@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from forerun.jobs.backend import State
-from forerun.jobs.traces import count_starts, told_by_folder, with_output
+from forerun.jobs.traces import OUTSIDE, count_starts, told_by_folder, with_output
 
 
 def leave(folder: Path, **texts: str) -> None:
@@ -61,3 +61,23 @@ def test_a_failure_for_want_of_memory(tmp_path: Path, name: str, words: str) -> 
     found = with_output(failed, tmp_path)
     assert (found.phase, found.exit_code) == ("out_of_memory", 1)
     assert with_output(State("done"), tmp_path) == State("done")
+
+
+@pytest.mark.parametrize("name", ["logs/train.log", "logs/train.log.3"])
+def test_outputs_of_other_names_and_of_tasks(tmp_path: Path, name: str) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / name).write_text("MemoryError\n")
+    failed = State("failed", "exit code 1", exit_code=1)
+    assert with_output(failed, tmp_path) == failed
+    for path in ("logs/train.log", str(tmp_path / "logs" / "train.log")):
+        found = with_output(failed, tmp_path, (path, None))
+        assert found.phase == "out_of_memory"
+        assert found.reason == f"{Path(name).name} says that it ran out of memory"
+
+
+def test_what_was_ended_from_outside_may_say_why(tmp_path: Path) -> None:
+    ended, asked = State("cancelled", OUTSIDE), State("cancelled", "cancelled")
+    assert with_output(ended, tmp_path) == ended
+    (tmp_path / "job.out").write_text("slurmstepd: error: Detected 1 oom_kill event\n")
+    assert with_output(ended, tmp_path).phase == "out_of_memory"
+    assert with_output(asked, tmp_path) == asked

@@ -56,12 +56,18 @@ def test_it_is_what_the_program_is(attempt: Path) -> None:
     assert (code, err) == (126, f"{attempt}: Permission denied\n")
 
 
-def test_the_peak_is_appended(attempt: Path) -> None:
-    run(attempt, *python(f"x = bytearray(b'x') * {50 * 2**20}"))
-    first, second = attempt.read_text().splitlines()
+def test_the_peak_and_the_time_are_appended(attempt: Path) -> None:
+    code = f"import time; x = bytearray(b'x') * {50 * 2**20}; time.sleep(0.3)"
+    before = time.monotonic()
+    run(attempt, *python(code))
+    most = time.monotonic() - before
+    first, second, third = attempt.read_text().splitlines()
     key, rank, size = second.split()
     assert (first, key, rank) == ("begun 1", "peak", "0")
     assert 50 * 2**20 < int(size) < 120 * 2**20
+    key, rank, seconds = third.split()
+    assert (key, rank) == ("ran", "0")
+    assert 0.3 <= float(seconds) <= most
 
 
 @pytest.mark.parametrize(
@@ -172,5 +178,5 @@ def test_it_stands_alone_and_runs_on_old_pythons() -> None:
         for alias in node.names
     }
     origins = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert names | origins == {"contextlib", "ctypes", "os", "signal", "sys"}
+    assert names | origins == {"contextlib", "ctypes", "os", "signal", "sys", "time"}
     assert shutil.which("python3")

@@ -129,6 +129,7 @@ def test_another_users_plan_is_not_ours(
         ({"factors": [{"name": 3}]}, "found damage"),
         ({"chosen": 4}, "chosen: found 4"),
         ({"more": 1}, "more: found a field of that name"),
+        ({"pays": [{"steps": float("nan")}]}, "found a number that is not finite"),
     ],
 )
 def test_damage_is_told_in_one_line(
@@ -149,6 +150,9 @@ def test_damage_is_told_in_one_line(
         ("storage", "tape", "candidate 1, storage: found tape, expected one of home"),
         ("seconds", float("nan"), "candidates.0.seconds: found nan"),
         ("nodes", 0, "candidates.0.nodes: found 0"),
+        ("high", 1.7e308, "candidates.0.high: found 1.7e+308"),
+        ("memory_bytes", 1.7e308, "candidates.0.memory_bytes: found 1.7e+308"),
+        ("parts", {"run": 1.7e308}, "candidates.0.parts.run: found 1.7e+308"),
     ],
 )
 def test_so_is_a_candidate_that_cannot_be(
@@ -161,6 +165,14 @@ def test_so_is_a_candidate_that_cannot_be(
     with pytest.raises(InputError) as error:
         read_plan(file)
     assert told in str(error.value)
+
+
+def test_so_is_data_that_lies_nowhere(made: Plan, tmp_path: Path) -> None:
+    document = made.to_dict()
+    document["request"]["data"]["at"] = "tape"
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=r"request.data.at: found tape, expected one of home"):
+        read_plan(tmp_path / "plan.json")
 
 
 def test_what_is_no_plan_is_none(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ def test_an_unknown_partition_is_told_in_one_line(
     said = [line for line in capsys.readouterr().err.splitlines() if "error" in line]
     assert len(said) == 1
     assert "partition" in said[0]
+    assert Deployment.open(folder / "run").record.submitted is None
 
 
 def test_a_lost_node_makes_no_clean_time(folder: Path, cluster: Cluster) -> None:

@@ -45,6 +45,10 @@ signal.signal(signal.SIGUSR1, save)
 print("ready", os.environ.get("SLURM_RESTART_COUNT", "0"), flush=True)
 time.sleep(60)
 """
+GOES_ON = """
+while not os.path.exists("go"):
+    time.sleep(0.1)
+"""
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.sh")), ids=lambda path: path.name)
@@ -221,6 +225,37 @@ def test_a_job_that_is_warned_saves_and_starts_again(cluster: Cluster, tmp_path:
     assert sorted(re.findall("saved [01]", output(tmp_path))) == ["saved 0"] * 2 + ["saved 1"] * 2
     assert "Traceback" not in output(tmp_path)
     assert run_seconds(attempts) is None
+
+
+def test_a_task_of_an_array_that_is_warned_disturbs_no_other(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "saves.py").write_text(SAVES.replace("time.sleep(60)", GOES_ON))
+    words = (sys.executable, "saves.py")
+    written(tmp_path, "slurm", *words, processes=2, requeues=1, array="1-3")
+    job = submitted(cluster, tmp_path)
+    printed = {task: tmp_path / f"job.out.{task}" for task in (1, 2, 3)}
+
+    def said(task: int, what: str) -> int:
+        return printed[task].read_text().count(what) if printed[task].exists() else 0
+
+    wait_for("start", lambda: all(said(task, "ready 0") == 2 for task in printed), tmp_path)
+    # The one whose number is that of all: Slurm takes it for the whole array.
+    (task,) = [one.task for one in read_attempts(tmp_path) if one.job == job]
+    assert task is not None
+    cluster.run("scancel", "--batch", "--signal=USR1", f"{job}_{task}")
+    wait_for("second start", lambda: said(task, "ready 1") == 2, tmp_path)
+    assert said(task, "saved") == 2
+    (tmp_path / "go").touch()
+    attempts = ended(cluster, job, tmp_path)
+    found = {(one.task, one.number): one for one in attempts}
+    others = [(one, 1) for one in printed if one != task]
+    assert set(found) == {(task, 1), (task, 2), *others}
+    assert found[task, 1].requeued is not None
+    assert all(found[one].code == 0 for one in found)
+    for other in others:
+        assert (found[other].warned, found[other].requeued) == (None, None)
+        assert printed[other[0]].read_text() == "ready 0\nready 0\n"
 
 
 def test_a_cancelled_job_says_so_and_does_not_come_back(cluster: Cluster, tmp_path: Path) -> None:

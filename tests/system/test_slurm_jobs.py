@@ -65,6 +65,39 @@ def test_what_slurm_keeps_of_ended_jobs(bed: Bed, cluster: Cluster) -> None:
     assert (forgotten.phase, forgotten.exit_code) == ("failed", 4)
 
 
+def test_a_job_that_stands_still_for_a_while(bed: Bed, cluster: Cluster) -> None:
+    submission = bed.job("still", "sleep 3")
+    job = bed.backend.submit(submission)
+    assert not bed.until(job, submission, "running").suspended
+    cluster.run("scontrol", "suspend", job)
+    assert bed.state(job, submission).phase == "running"
+    cluster.run("scontrol", "resume", job)
+    found = bed.until(job, submission)
+    assert (found.phase, found.starts, found.suspended) == ("done", 1, True)
+
+
+def test_what_this_shell_has_set_is_not_the_jobs(
+    bed: Bed, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "SBATCH_PARTITION": "short",
+        "SBATCH_ARRAY_INX": "1-3",
+        "SBATCH_OUTPUT": "elsewhere.out",
+        "SBATCH_CLUSTERS": "other",  # which would be asked for, and is not there
+        "SLURM_MEM_PER_CPU": "17",
+        "SLURM_CPU_BIND": "none",
+    }.items():
+        monkeypatch.setenv(name, value)
+    submission = bed.job("shell", "env")
+    job = bed.backend.submit(submission)
+    assert bed.until(job, submission).phase == "done"
+    assert "Partition=debug " in cluster.run("scontrol", "show", "job", "--oneliner", job)
+    printed = (submission.script.parent / "job.out").read_text().splitlines()
+    assert f"SLURM_JOB_ID={job}" in printed
+    for line in ("SLURM_MEM_PER_CPU=17", "SLURM_CPU_BIND=none", "SLURM_ARRAY_TASK_ID=1"):
+        assert line not in printed
+
+
 SHIM = """\
 #!/bin/bash
 # Submits, or does not, and in most cases does not say.

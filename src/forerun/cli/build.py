@@ -66,9 +66,9 @@ def build(
         from forerun.planning.plans import read_plan
 
         written = read_plan(plan)
-    trusted(written, candidate, on, trust)
     kind = _flavour(flavour, written.plan)
     beside = BESIDE if kind is not None and not written.plan.request.application.image else ""
+    trusted(written, candidate, on, trust, folder=output, image=image or beside)
     with working("choosing the image"):
         write = None if kind is None else recipes(written.plan, candidate - 1, kind, base, lock)
     made = Deployment.make(written.plan, candidate - 1, output, backend=on, image=image or beside)

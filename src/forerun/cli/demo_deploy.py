@@ -10,7 +10,9 @@ from forerun._outputs import write
 from forerun.cli.common import results
 from forerun.cli.demo_steps import say, type_
 
-_FIXED = {"filters": 32, "batch": 64}  # another network, another batch: other training
+# One network and so much data, or the smallest training would be the best one.
+_FIXED = {"filters": 32, "chunks": 4}
+_FREE = {"batch": "16..256"}
 _ROWS = "5"
 
 
@@ -19,8 +21,8 @@ def deploy(output: Path, command: str, study: Path) -> dict[str, Any]:
     request, plan, job = output / "request.yaml", output / "plan.json", _new(output)
     _write_request(request, command, study)
     say(
-        "Which configuration is best for one such network? A request says what to run, and what"
-        f" is fixed; all else is open. {request}:"
+        "Which configuration trains one such network fastest? A request says what to run, what is"
+        f" fixed and what is free; workers are anyway. {request}:"
     )
     results().print(request.read_text().rstrip(), soft_wrap=True, markup=False, highlight=False)
     type_("plan", str(request), "--rows", _ROWS, "-o", str(plan))
@@ -39,6 +41,7 @@ def _write_request(path: Path, command: str, study: Path) -> None:
         "application": {"command": command, "framework": "pytorch"},
         "study": study.name,
         "fixed": _FIXED,
+        "free": _FREE,
     }
     write(path, yaml.safe_dump(document, sort_keys=False, width=10_000).encode())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,12 +68,14 @@ def deploy(
     most = _patience(patience)
     if on == "sky" and not dry_run:
         raise InputError("--on", on, "forerun build --on sky, and sky launch with what it writes")
-    trusted(written, candidate, on, trust)
+    trusted(written, candidate, on, trust, folder=output, image=image)
     if dry_run:
         made, text = rehearsed(written.plan, candidate - 1, output, backend=on, image=image)
         _print_rehearsal(made, text, json)
         return
     made = Deployment.make(written.plan, candidate - 1, output, backend=on, image=image)
+    if written.is_ours and made.record.job is None:  # one of others was shown whole
+        note(f"$ {shlex.join(made.record.words)}")
     made.submit()
     if not wait:
         if json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from forerun.quantities import amount, between, percent, seconds
 
 if TYPE_CHECKING:
     from forerun.deploying.deployment import Deployment, Progress
+    from forerun.deploying.making import Made
     from forerun.deploying.progress import Left
     from forerun.deploying.record import Result
     from forerun.planning.plans import WrittenPlan
@@ -108,42 +110,73 @@ def find(word: str) -> Deployment:
     raise InputError("job", word, f"a job that you deployed ({listed}); forerun status lists them")
 
 
-def trusted(written: WrittenPlan, candidate: int, on: str | None, trust: bool) -> None:
-    """Show what a plan that others may have made would run, and refuse it unless it is trusted."""
-    if written.is_ours or trust:
+def trusted(
+    written: WrittenPlan,
+    candidate: int,
+    on: str | None,
+    trust: bool,
+    *,
+    folder: Path | None = None,
+    image: str = "",
+) -> None:
+    """Show all that a plan that others may have made would run; refuse it unless it is trusted.
+
+    With --trust it is shown as well: the file may say something else than when it was read.
+    """
+    if written.is_ours:
         return
-    for line in _what_runs(written, candidate, on):
-        note(line)
-    raise InputError(
-        str(written.path),
-        "a plan that somebody else may have made",
-        "--trust, once you have read what it runs",
-    )
-
-
-def _what_runs(written: WrittenPlan, candidate: int, on: str | None) -> Iterator[str]:
     from forerun.deploying.making import making
 
-    made = making(written.plan, candidate - 1, None, on, "0" * 32)
+    for line in _what_runs(making(written.plan, candidate - 1, folder, on, "0" * 32, image)):
+        note(line)
+    if not trust:
+        raise InputError(
+            str(written.path),
+            "a plan that somebody else may have made",
+            "--trust, once you have read what it runs",
+        )
+
+
+# What is said in other words than the field's, or at the head.
+_SAID = {"prologue": "before", "epilogue": "afterwards", "after": "after job"}
+_APART = ("words", "uid", "folder", "made_by", "nodes", "directory")
+
+
+def _what_runs(made: Made) -> Iterator[str]:
+    """All of a job that is not as it is in any job: what looks harmless may do the harm."""
     spec = made.spec
     yield f"$ {shlex.join(spec.words)}"
-    for name, value in spec.environment.items():
-        yield f"  environment: {name}={value}"
-    for what, several in (
-        ("before", spec.prologue),
-        ("build", spec.build),
-        ("after", spec.epilogue),
-    ):
-        for words in several:
-            yield f"  {what}: {shlex.join(words)}"
-    if spec.source:
-        yield f"  source: {spec.source}"
-    if spec.container is not None:
-        yield f"  image: {spec.container.image}"
+    for field in fields(spec):
+        value = getattr(spec, field.name)
+        usual = () if field.default is MISSING else (field.default,)
+        if field.name not in _APART and value not in usual:
+            name = _SAID.get(field.name, field.name.replace("_", " "))
+            yield from (f"  {name}: {text}" for text in _texts(field.name, value))
     yield f"  directory: {spec.directory or 'the folder of the job'}"
+    yield f"  folder: {spec.folder}"
     yield f"  study: {made.record.study or 'none'}"
     where = f"{made.record.partition} of {made.record.infrastructure}"
     yield f"  on: {where}, {counted(spec.nodes, 'node')}, by {made.record.backend}"
+
+
+def _texts(name: str, value: Any) -> Iterator[str]:
+    """The value of a job's field, for a person."""
+    if name == "container":
+        yield f"{value.image}, by {value.runtime}, with {', '.join(value.binds) or 'nothing'} in it"
+    elif name == "staging":
+        yield f"{value.source} to {value.target}"
+    elif name == "environment":
+        yield from (f"{key}={text}" for key, text in value.items())
+    elif name in ("prologue", "epilogue", "build"):
+        yield from map(shlex.join, value)
+    elif name in ("memory", "memory_per_core"):
+        yield amount(value, "bytes")
+    elif name in ("walltime", "warning"):
+        yield seconds(value)
+    elif isinstance(value, tuple):
+        yield ", ".join(value)
+    else:
+        yield "yes" if value is True else str(value)
 
 
 def document(one: Deployment, progress: Progress | None = None) -> dict[str, Any]:

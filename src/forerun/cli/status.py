@@ -78,7 +78,8 @@ def _one(one: Deployment, json: bool) -> None:
     if record.result is not None:
         print_result(one, record.result)
     else:
-        to.print(f"job {shown(record.job or 'not submitted')}: {shown(record.name)}")
+        no_number = "not submitted" if record.submitted is None else "of no known number"
+        to.print(f"job {shown(record.job or no_number)}: {shown(record.name)}")
         if progress is not None:
             to.print(shown(progress_words(progress)), soft_wrap=True)
         if record.predicted is not None:

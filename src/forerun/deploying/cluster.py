@@ -6,6 +6,7 @@ nodes are its own, for runs that share one would time each other.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -192,6 +193,8 @@ class Cluster:
             walltime=_walltime(command, warmups, partition.limits.walltime),
             queue=queue_of(self.infrastructure, name, self.scheduler),
             features=features_of(self.infrastructure, name),
+            # No request says who pays; of what sbatch heeds beside a script, it is told this alone.
+            account=os.environ.get("SBATCH_ACCOUNT") if self.scheduler == "slurm" else None,
             exclusive=True,
             copy_environment=True,  # as a run of this machine has it
             prologue=_before(command, warmups),

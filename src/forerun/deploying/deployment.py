@@ -10,10 +10,12 @@ another process, goes on from there.
 
 from __future__ import annotations
 
+import os
 import secrets
+import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -24,10 +26,11 @@ from forerun.deploying import register
 from forerun.deploying.progress import Left, by_prediction
 from forerun.deploying.record import FILE, Record, Result, put
 from forerun.deploying.settling import settled
-from forerun.errors import InputError, JobError
+from forerun.errors import InputError, JobError, RefusalError
 from forerun.jobs.attempts import Attempt, read_attempts
 from forerun.jobs.backend import Backend, State, Submission, backend_of
 from forerun.jobs.refusals import never_starts
+from forerun.jobs.traces import with_output
 
 if TYPE_CHECKING:
     from forerun.deploying.making import Made
@@ -35,7 +38,9 @@ if TYPE_CHECKING:
 
 FIRST, LONGEST = 0.2, 10.0  # seconds between two questions to a scheduler, at first and at most
 UNKNOWN = 60.0  # seconds after which a job that nobody knows of is no longer waited for
+LATE = 75.0  # seconds in which a node's last lines come: file systems keep what they saw for 60
 SILENT = 600.0  # and after which a scheduler that does not answer is not
+_FORGETFUL = ("slurm", "pbs")  # back ends that forget a job minutes after its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +133,15 @@ class Deployment:
         """Submit the job, or find the one that was submitted; its identifier."""
         if self.record.job is not None:
             return self.record.job
+        _check_own(self.folder)
         self.backend.check()
         self._check_image()
         self._change(submitted=self.record.submitted or _now())  # the uid is fixed before the try
-        job = self.backend.submit(Submission(self.record.uid, self.record.name, self.script))
+        try:
+            job = self.backend.submit(Submission(self.record.uid, self.record.name, self.script))
+        except RefusalError:
+            self._change(submitted=None, state="made", reason="")  # nobody need look for it
+            raise
         self._change(job=job, state="queued")
         return job
 
@@ -139,14 +149,17 @@ class Deployment:
         """What has become of it."""
         if self.record.result is not None:
             return self._ended()
-        job = self.record.job
-        if job is None and self.record.submitted is not None:  # the answer was lost
-            job = self.backend.find(self.record.uid)
-            if job is not None:
-                self._change(job=job)
-        if job is None:
+        if self.record.submitted is None:
             return State("unknown", "not submitted")
-        found = self.backend.state(job, self.folder)
+        job = self.record.job or self._found()
+        if job is None:
+            found = State("unknown", "its scheduler has no such job, and it has left no trace")
+        else:
+            if job != self.record.job:
+                self._change(job=job)
+            outputs = (self.record.output, self.record.errors)
+            told = self.backend.state(job, self.folder)
+            found = self._whole(with_output(told, self.folder, outputs))
         if (found.phase, found.reason) != (self.record.state, self.record.reason):
             self._change(state=found.phase, reason=found.reason)
         return found
@@ -188,9 +201,7 @@ class Deployment:
             if now.state.phase != "unknown":
                 known = time.monotonic()
             elif time.monotonic() - known > UNKNOWN and self.record.state == "unknown":
-                found = f"no trace of it: {now.state.reason}"
-                expected = f"a job that is known; {self.record.folder} has what it left"
-                raise JobError(f"job {self.record.job}", found, expected)
+                raise self._lost(now.state.reason)
             time.sleep(pause)
             pause = min(LONGEST, 1.2 * pause, max(FIRST, 0.02 * (time.monotonic() - began)))
 
@@ -213,6 +224,34 @@ class Deployment:
             )
         assert self.record.job is not None
         self.backend.cancel(self.record.job)
+
+    def _found(self) -> str | None:
+        """The job whose number was lost: as its scheduler knows it, or as it said when it began."""
+        job = self.backend.find(self.record.uid)
+        if job is not None or self.record.backend not in _FORGETFUL:
+            return job
+        return next((one.job for one in self.attempts if one.job), None)
+
+    def _whole(self, found: State) -> State:
+        """What its scheduler says; a job whose last lines are still on their way is not through."""
+        attempts = self.attempts
+        if found.phase != "done" or (attempts and attempts[-1].ended is not None):
+            return found
+        if self.record.over is None:
+            self._change(over=_now())
+        assert self.record.over is not None
+        age = datetime.now(UTC) - datetime.fromisoformat(self.record.over)
+        if abs(age.total_seconds()) > LATE:  # by another clock it may be less than nothing
+            return found
+        return replace(found, phase="running", reason="it is done; its files are not there yet")
+
+    def _lost(self, reason: str) -> JobError:
+        found = f"no trace of it: {reason}"
+        if self.record.job is not None:
+            expected = f"a job that is known; {self.record.folder} has what it left"
+            return JobError(f"job {self.record.job}", found, expected)
+        expected = f"a job: forerun deploy with -o {self.record.folder} submits it"
+        return JobError(f"deployment {self.record.uid[:8]}", found, expected)
 
     def _asked(self, known: float) -> Progress:
         """How it stands; a scheduler that does not answer for a while is no news of the job."""
@@ -294,14 +333,29 @@ def _again(folder: Path, asked: Record) -> Deployment:
 
 def _check_empty(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = next(folder.iterdir(), None)
     except OSError as error:
         expected = "a directory to write to; another one with -o"
         raise InputError(str(folder), error.strerror, expected) from None
+    _check_own(folder)
     if found is not None:
         expected = "an empty or new folder; another one with -o"
         raise InputError(str(folder), f"{found.name} in it", expected)
+
+
+def _check_own(folder: Path) -> None:
+    """InputError where others could change the script between two looks at it.
+
+    A person may change it, so no digest of it is kept: whose folder it is has to do.
+    """
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        expected = "a folder of your own; another one with -o"
+        raise InputError(str(folder), "a folder of another user's", expected)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        expected = "one that is yours alone to write to: chmod go-w, or another one with -o"
+        raise InputError(str(folder), "a folder that others may write to", expected)
 
 
 def _write(folder: Path, made: Made) -> None:

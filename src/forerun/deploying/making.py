@@ -66,6 +66,7 @@ def making(
     record = Record(
         uid=uid,
         name=spec.name,
+        words=spec.words,
         plan=digest_of(plan),
         request=plan.request.name,
         infrastructure=plan.infrastructure.name,

@@ -1,21 +1,29 @@
-"""What is kept of a deployment: one JSON file in its folder, replaced whole whenever it changes."""
+"""What is kept of a deployment: one JSON file in its folder, replaced whole whenever it changes.
+
+It leads to a job that can be cancelled, a study that is written to and a file that is printed. So
+it has the seal of who made it (see `_seal`), and is believed with that alone.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
 from forerun import _outputs
 from forerun._documents import Count, NotNegative, Table, read_json, validated
+from forerun._seal import is_sealed, sealed
+from forerun._state import state_directory
 from forerun.errors import InputError
 from forerun.factors import Value
 from forerun.jobs.backend import Phase
 
 FILE = "deployment.json"
 FORMAT = 1
+SEAL = "seal"  # the field of the file that is not sealed itself
 _LONGEST = 2**22  # bytes
 
 Stored = Literal["time", "apart", "status", ""]  # as what the study has a run; not at all: empty
@@ -65,6 +73,7 @@ class Record(Table):
     format: int = FORMAT
     uid: str
     name: str
+    words: Texts = ()  # of the command
     plan: str  # SHA-256 of the plan
     request: str
     infrastructure: str
@@ -74,12 +83,13 @@ class Record(Table):
     backend: str
     folder: str
     script: Literal["job.sh", "job.yaml"]
-    output: str  # relative to the folder, or absolute
+    output: str  # in the folder
     errors: str | None = None
     image: str = ""  # that it runs in
     made: str  # ISO 8601, UTC, as all times
     submitted: str | None = None
     job: str | None = None  # the scheduler's word for it
+    over: str | None = None  # when its scheduler said that it was done, and its files did not yet
     predicted: Predicted | None = None
     cautions: Texts = ()  # of the plan
     study: str | None = None
@@ -106,18 +116,37 @@ class Record(Table):
         version = document.get("format")
         if isinstance(version, int) and version > FORMAT:
             raise InputError(str(path), f"format {version}", f"{FORMAT} at most; a newer forerun")
-        return validated(cls, document, f"{path}: ")
+        seal = document.pop(SEAL, None)
+        record = validated(cls, document, f"{path}: ")
+        if not (isinstance(seal, str) and is_sealed(_text(document), seal)):
+            found = "a deployment that somebody else may have made, or changed"
+            raise InputError(str(path), found, "one that you made here: forerun status lists them")
+        return record
 
     def save(self) -> None:
-        """Put it in place of what was there."""
-        text = json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)
+        """Put it in place of what was there, with this user's seal."""
+        document = self.model_dump(mode="json")
+        seal = sealed(_text(document))
+        if seal is None:
+            expected = "a directory with room that you may write to, or another XDG_STATE_HOME"
+            raise InputError(str(state_directory()), "no place for a key", expected)
+        text = json.dumps({**document, SEAL: seal}, indent=2, ensure_ascii=False)
         put(Path(self.folder) / FILE, f"{text}\n".encode())
 
 
+def _text(document: Mapping[str, Any]) -> str:
+    """What is sealed: the same whatever the order of fields and the blanks between them."""
+    said = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return f"deployment {said}"
+
+
 def put(path: Path, content: bytes) -> None:
-    """Write a file of a deployment, whole; InputError where there is no room, or no right."""
+    """Write a file of a deployment, whole; InputError where there is no room, or no right.
+
+    It is for this user alone: commands and environments hold what opens other doors.
+    """
     try:
-        _outputs.write(path, content)
+        _outputs.write(path, content, 0o600)
     except OSError as error:
         expected = "a folder with room that you may write to; another one with -o"
         raise InputError(str(path), error.strerror, expected) from None

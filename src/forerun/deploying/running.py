@@ -38,6 +38,7 @@ FIRST, LONGEST = 0.5, 10.0  # seconds between two questions to a scheduler, at f
 UNKNOWN = 60.0  # seconds after which a job that nobody knows of has failed
 SILENT = 600.0  # and after which a scheduler that does not answer ends the campaign
 LATE = 15.0  # seconds in which the last lines of a node come through a shared file system
+UNSEEN = 75.0  # and in which a new file does: NFS keeps what it knows of a directory for up to 60
 ENDING = 120.0  # seconds in which jobs end that were cancelled
 _FILE = "run.json"  # of a job's folder: what it is the run of
 _CANCELLED = "cancelled"  # that it was told to end
@@ -106,7 +107,8 @@ class JobRunner:
             if job is None:
                 shutil.rmtree(folder, ignore_errors=True)  # it was never submitted
                 continue
-            task = None if self._is_cancelled(job, folder) else again(folder.name, chosen)
+            cancelled = (folder / _CANCELLED).exists()  # by us: then it is no run
+            task = None if cancelled else again(folder.name, chosen)
             if task is None:
                 if not self._backend.state(job, folder).has_ended:
                     self._backend.cancel(job)
@@ -181,11 +183,6 @@ class JobRunner:
         job = self._backend.find(folder.name)
         return job or next((one.job for one in read_attempts(folder) if one.job), None)
 
-    def _is_cancelled(self, job: str, folder: Path) -> bool:
-        """Whether somebody has ended a job on purpose: then it is no run."""
-        told = (folder / _CANCELLED).exists()
-        return told or self._backend.state(job, folder).phase == "cancelled"
-
     def _look_at_all(self) -> None:
         """Note which jobs have ended; what is raised is raised when nothing else is to be told."""
         for job in list(self._running.values()):
@@ -223,7 +220,8 @@ class JobRunner:
         attempts = read_attempts(job.folder)
         job.over = job.over or now
         whole = bool(attempts) and attempts[-1].ended is not None
-        if state.phase == "done" and not whole and now - job.over < LATE:
+        late = LATE if attempts else UNSEEN
+        if state.phase == "done" and not whole and now - job.over < late:
             return None
         if attempts:
             self._hosts[job.task.uid] = attempts[-1].host

@@ -55,7 +55,8 @@ def settled(record: Record, state: State, attempts: Sequence[Attempt]) -> Result
     staged = next((one.staged for one in reversed(attempts) if one.staged is not None), None)
     inside = None
     took = time.compared(record)
-    if record.predicted is not None and took is not None and status == "ok" and starts < 2:
+    clean = status == "ok" and starts < 2 and not state.suspended
+    if record.predicted is not None and took is not None and clean:
         inside = record.predicted.run_low <= took <= record.predicted.run_high
     result = Result(
         status=status,
@@ -94,6 +95,10 @@ def _time(
         return _Time(elapsed=elapsed, why_not=record.apart)
     if state.starts > 1 or len(attempts) > 1:
         return _Time(elapsed=elapsed, why_not="it was started more than once")
+    if state.suspended:
+        return _Time(elapsed=elapsed, why_not="it was suspended for a while")
+    if not attempts[-1].steady:
+        return _Time(elapsed=elapsed, why_not="the clock of its node was set meanwhile")
     if clean is None:
         return _Time(elapsed=elapsed, why_not="it was asked to save before its end")
     if study is None:

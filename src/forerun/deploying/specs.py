@@ -89,8 +89,8 @@ def job_spec(
         array=job.array,
         after=job.after,
         begin=job.begin,
-        output=job.output,
-        errors=job.errors,
+        output=_in_folder(folder, "output", job.output),
+        errors=None if job.errors is None else _in_folder(folder, "errors", job.errors),
         mail_to=job.mail_to,
         mail_on=job.mail_on,
         copy_environment=job.environment,
@@ -104,6 +104,14 @@ def job_spec(
         requeues=job.requeues,
         made_by=_made_by(plan, one),
     )
+
+
+def _in_folder(folder: Path, name: str, path: str) -> str:
+    """What a job prints stays in its folder: elsewhere it could be taken for keys or commands."""
+    inside = path.removeprefix(f"{folder}/")
+    if inside.startswith("/") or ".." in inside.split("/"):
+        raise InputError(f"job.{name}", path, "a file in the job's folder, such as job.out")
+    return inside
 
 
 def name_of(request: Request) -> str:
@@ -189,8 +197,8 @@ def _memory(one: Considered, request: Request, partition: Partition, shape: Shap
         return int(request.job.memory)
     if one.estimate is None or one.estimate.memory is None or request.job.memory_per_core:
         return None
-    need = math.ceil(MEMORY * shape.workers * one.estimate.memory)
-    return need if need < ROOM * partition.memory else None
+    need = MEMORY * shape.workers * one.estimate.memory
+    return math.ceil(need) if need < ROOM * partition.memory else None
 
 
 def queue_of(infrastructure: Infrastructure, partition: str, scheduler: str) -> str | None:

@@ -28,9 +28,17 @@ _OUTPUT = 2**24  # bytes at the end of the output in which a marker is looked fo
 
 
 def timing_of(command: Command, state: State, attempts: Sequence[Attempt], output: Path) -> Timing:
-    """What the run of a job took that has ended; a time only where it ran once, to its end."""
+    """What the run of a job took that has ended; a time only where it ran once, to its end.
+
+    One that others have ended, for a job before it or by hand, has failed: only who cancels a
+    campaign's jobs itself means that they are no runs.
+    """
     last = attempts[-1] if attempts else Attempt(1)
     status, reason = STATUS[state.phase], state.reason
+    if state.phase == "cancelled":
+        status = "failed"
+        told = f" ({reason})" if reason not in ("", "cancelled") else ""
+        state = replace(state, reason=f"ended by others than forerun{told}")
     seen = Timing(
         status,
         wall_seconds=last.seconds or 0.0,
@@ -40,13 +48,13 @@ def timing_of(command: Command, state: State, attempts: Sequence[Attempt], outpu
         reason=reason,
     )
     starts, limit = starts_of(state, attempts), command.timeout
-    if status == "cancelled":
-        return seen
     if starts > 1:
         return replace(seen, status="failed", reason=f"it was started {starts} times: no time")
     if limit is not None and (status == "timed_out" or seen.wall_seconds > limit):
         late = f"took longer than {quantities.seconds(limit)}"
         return replace(seen, status="timed_out", reason=late)
+    if status == "ok" and state.suspended:
+        return replace(seen, status="failed", reason="it was suspended for a while: no time")
     if status != "ok":
         return replace(seen, reason=_how(state, last, output))
     seconds = run_seconds(attempts)
@@ -71,9 +79,12 @@ def marked(output: Path, marker: Marker) -> float:
 
 
 def peak_bytes(state: State, attempts: Sequence[Attempt]) -> int:
-    """The peak of its largest process; 0 where nobody knows."""
-    peaks = (size for one in attempts for size in one.peaks.values())
-    return max([0, state.memory_bytes or 0, *peaks])
+    """The peak of its largest process; 0 where nobody knows.
+
+    Its scheduler also counts what staged, built or went before: it is asked last.
+    """
+    peaks = [size for one in attempts for size in one.peaks.values()]
+    return max(peaks, default=0) or state.memory_bytes or 0
 
 
 def starts_of(state: State, attempts: Sequence[Attempt]) -> int:

@@ -17,8 +17,12 @@ from forerun.errors import InputError, JobError
 
 PATIENCE = 30.0  # seconds that a program may take to answer
 MOST = 64 * 2**20  # bytes of an answer that are read
-# What a user has set for their own eyes would change what we read.
-_FOR_EYES = re.compile(r"(SQUEUE|SACCT|SINFO|SCONTROL)_|(SLURM_TIME_FORMAT|SBATCH_WAIT)$")
+# What a user has set for their own commands would change what we read; to sbatch it counts for more
+# than the lines of a script. And what an allocation has left in this shell is not the new job's.
+_NOT_OURS = re.compile(
+    r"(SBATCH|SCANCEL|SQUEUE|SACCT|SINFO|SCONTROL|_?SLURM)_|PBS_DPREFIX$"  # the last: of `#PBS`
+)
+_TO_REACH_IT = re.compile(r"SLURM_(CONF|CONF_SERVER|JWT|SACK_\w+)$")
 _HINT = re.compile(r"Try .*--help")
 
 
@@ -46,8 +50,15 @@ class Answer:
         return said or f"exit code {self.code}, and not a word"
 
 
-def ask(words: Sequence[str], directory: Path | None = None, seconds: float = PATIENCE) -> Answer:
+def ask(
+    words: Sequence[str],
+    directory: Path | None = None,
+    seconds: float = PATIENCE,
+    environment: Mapping[str, str] | None = None,
+) -> Answer:
     """The answer of a program; JobError where it cannot be started.
+
+    Its environment is what a scheduler's own may see of ours, unless another one is given.
 
     What it prints goes to files, so that a child of it that lives on keeps nobody waiting, and what
     is still there when its time is over is ended.
@@ -57,7 +68,7 @@ def ask(words: Sequence[str], directory: Path | None = None, seconds: float = PA
             running = subprocess.Popen(
                 words,
                 cwd=directory,
-                env=_environment(os.environ),
+                env=_environment(os.environ) if environment is None else environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -91,5 +102,9 @@ def check_programs(scheduler: str, names: Sequence[str]) -> None:
 
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Our variables, but for those that would change how schedulers word their answers."""
-    return {name: value for name, value in inherited.items() if not _FOR_EYES.match(name)}
+    """Our variables, but for those that change what a scheduler answers, or what it is asked."""
+    return {
+        name: value
+        for name, value in inherited.items()
+        if _TO_REACH_IT.match(name) or not _NOT_OURS.match(name)
+    }

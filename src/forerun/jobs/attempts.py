@@ -18,8 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-MOST_BYTES = 2**20  # of a file that are read: a peak for each of some 30 000 processes
+MOST_BYTES = 2**20  # of a file that are read: two lines for each of some 25 000 processes
 LATEST = 2.0**36  # seconds since 1970: the year 4147
+LAUNCH = 60.0  # seconds that launchers and images may take around the processes
+DRIFT = 0.001  # of the time: clocks of several nodes may differ by that
+APART = 0.05  # of the time: what is more, and more than that, is a clock that was set
 
 _FILE = re.compile(r"(?:(\d{1,7})\.)?([1-9]\d{0,6})", re.ASCII)
 _NUMBER = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
@@ -47,6 +50,7 @@ class Attempt:
     requeued: float | None = None
     ended: float | None = None
     peaks: Mapping[int, int] = field(default_factory=dict)  # bytes, by process
+    ran: Mapping[int, float] = field(default_factory=dict)  # seconds of a clock that nobody sets
 
     @property
     def seconds(self) -> float | None:
@@ -55,17 +59,29 @@ class Attempt:
             return None
         return self.done - self.begun
 
+    @property
+    def steady(self) -> bool:
+        """Whether the clock of the day kept time during the run, as far as its processes can tell.
+
+        They run within it: it is no shorter than the longest of them, and not much longer.
+        """
+        if self.seconds is None or not self.ran:
+            return True
+        longer = self.seconds - max(self.ran.values())
+        return -max(1.0, DRIFT * self.seconds) <= longer <= max(LAUNCH, APART * self.seconds)
+
 
 def run_seconds(attempts: Sequence[Attempt]) -> float | None:
     """The time of a run that can be compared with others; None where there is none.
 
-    A job that started twice, or that was asked to save, did something else as well.
+    A job that started twice, or that was asked to save, did something else as well; and where the
+    clock was set meanwhile, nobody knows.
     """
     if len(attempts) != 1:
         return None
     only = attempts[0]
     clean = only.code == 0 and only.warned is None and only.requeued is None
-    return only.seconds if clean else None
+    return only.seconds if clean and only.steady else None
 
 
 def read_attempts(folder: str | Path) -> list[Attempt]:
@@ -104,6 +120,7 @@ def _values(text: str) -> dict[str, Any]:
     """The values by their keys. The first of a key counts: the script writes before others can."""
     found: dict[str, Any] = {}
     peaks: dict[int, int] = {}
+    ran: dict[int, float] = {}
     whole, _, _ = text.rpartition("\n")
     for line in whole.split("\n"):
         key, _, value = line.partition(" ")
@@ -111,11 +128,16 @@ def _values(text: str) -> dict[str, Any]:
             rank, _, size = value.partition(" ")
             if _WHOLE.fullmatch(rank) and _WHOLE.fullmatch(size):
                 peaks.setdefault(int(rank), int(size))
+        elif key == "ran":
+            rank, _, took = value.partition(" ")
+            seconds = _time(took)
+            if _WHOLE.fullmatch(rank) and seconds is not None:
+                ran.setdefault(int(rank), seconds)
         elif key in _KEYS and key not in found:
             read = _KEYS[key](value)
             if read is not None:
                 found[key] = read
-    return {**found, "peaks": peaks}
+    return {**found, "peaks": peaks, "ran": ran}
 
 
 def _time(text: str) -> float | None:

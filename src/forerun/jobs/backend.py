@@ -55,6 +55,7 @@ class State:
     exit_code: int | None = None
     waited: float | None = None  # seconds until it started
     memory_bytes: int | None = None  # peak of a process, where the scheduler knows it
+    suspended: bool = False  # whether it stood still for a while: then the clock tells nothing
 
     @property
     def has_ended(self) -> bool:

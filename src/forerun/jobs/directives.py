@@ -15,6 +15,7 @@ from forerun.jobs.spec import JobSpec
 
 MEBIBYTE = 2**20
 LONGEST_NAME = 15  # characters of a job's name that every Torque takes
+MOST_TASKS = 10_000  # of an array that are written out
 LONGEST_WARNING = 65535  # seconds that `--signal` takes
 _SLURM_JOB = re.compile(r"\d+(_\d+)?", re.ASCII)
 _PBS_JOB = re.compile(r"\d+(\[\])?(\.[A-Za-z0-9.-]+)?|\d+\.[A-Za-z0-9.-]+(\[\])?", re.ASCII)
@@ -217,7 +218,7 @@ def _pbs_nodes(spec: JobSpec) -> str:
 def _without_steps(array: str) -> str:
     """An array as Torque takes it, where ranges have no steps: each number is written out."""
     numbers, percent, most = array.partition("%")
-    parts = []
+    parts: list[str] = []
     for part in numbers.split(","):
         span, colon, step = part.partition(":")
         if not colon:
@@ -225,8 +226,9 @@ def _without_steps(array: str) -> str:
             continue
         first, last = map(int, span.split("-"))
         found = range(first, last + 1, max(1, int(step)))
-        if len(found) > 10_000:
-            raise InputError("job, array", array, "at most 10000 numbers where PBS has no steps")
+        if len(parts) + len(found) > MOST_TASKS:
+            expected = f"at most {MOST_TASKS} numbers where PBS has no steps"
+            raise InputError("job, array", array, expected)
         parts += [str(number) for number in found]
     return ",".join(parts) + percent + most
 

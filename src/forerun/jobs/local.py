@@ -47,7 +47,7 @@ class Local:
             walltime = _walltime(submission.script)
             words = [sys.executable, "-I", "-S", "-c", _SUPERVISE, str(Path(__file__).parent)]
             words += [str(folder), str(submission.script), submission.uid, str(walltime)]
-            answer = ask(words, seconds=_STARTING)
+            answer = ask(words, seconds=_STARTING, environment=os.environ)
             if answer.code != 0 or not _record(folder):
                 expected = "a folder with room that this user may write to"
                 raise JobError(f"starting {submission.script}", answer.complaint, expected)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forerun.errors import JobError
+from forerun.errors import JobError, RefusalError
 from forerun.jobs.asking import Answer
 from forerun.jobs.attempts import read_attempts
 from forerun.jobs.backend import Submission
@@ -25,8 +25,9 @@ from forerun.jobs.refusals import advice, is_lost
 
 TRIES = 4
 # Seconds between questions for a job whose answer was lost: together longer than the ten for which
-# Slurm's controller lets a message wait.
+# Slurm's controller lets a message wait unless its operator has said otherwise.
 LOOKS = (0.5, 1.0, 2.0, 4.0, 6.0)
+_LONGEST = 600.0  # seconds of looking, whatever a scheduler says that it lets messages wait for
 _HELD = 600.0  # seconds that another submission of the same job may take
 
 
@@ -38,6 +39,7 @@ class Desk:
     find: Callable[[str], str | None]  # by uid
     identifier: re.Pattern[str]  # of a job, all of the answer's last line
     looks: Sequence[float] = LOOKS
+    waits: Callable[[], float] = lambda: 0.0  # seconds for which a message may wait, if longer
 
 
 def submit_once(desk: Desk, submission: Submission) -> str:
@@ -51,7 +53,8 @@ def submit_once(desk: Desk, submission: Submission) -> str:
             if found := _identifier(desk, answer):
                 return found
             if not is_lost(answer):
-                raise JobError(f"submitting {submission.script}", answer.complaint, advice(answer))
+                what = f"submitting {submission.script}"
+                raise RefusalError(what, answer.complaint, advice(answer))
             if found := _patiently(desk, submission.uid):
                 return found
     expected = "an answer; submit it again, it is looked for first"
@@ -71,7 +74,7 @@ def _patiently(desk: Desk, uid: str) -> str | None:
     JobError where the scheduler does not answer this either: then nobody can say.
     """
     complaint: JobError | None = None
-    for pause in desk.looks:
+    for pause in _pauses(desk):
         time.sleep(pause)
         try:
             complaint = None
@@ -82,6 +85,15 @@ def _patiently(desk: Desk, uid: str) -> str | None:
     if complaint is not None:
         raise complaint
     return None
+
+
+def _pauses(desk: Desk) -> Iterator[float]:
+    """Seconds between the questions; the last ones go on for as long as a message may wait."""
+    yield from desk.looks
+    left = min(_LONGEST, desk.waits()) - sum(desk.looks)
+    while left > 0:
+        yield desk.looks[-1]
+        left -= desk.looks[-1]
 
 
 def _started(folder: Path) -> str | None:

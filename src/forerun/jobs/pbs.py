@@ -8,20 +8,22 @@ folder does.
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from forerun.errors import InputError, JobError
 from forerun.jobs.asking import PATIENCE, Answer, ask, check_programs
 from forerun.jobs.backend import Limit, State, Submission
 from forerun.jobs.once import LOOKS, Desk, submit_once
-from forerun.jobs.pbs_answers import OUTSIDE, described, number, queue_limits, state_of, was_refused
+from forerun.jobs.pbs_answers import described, number, queue_limits, state_of, was_refused
 from forerun.jobs.refusals import advice
-from forerun.jobs.traces import said_out_of_memory, told_by_folder, with_output
+from forerun.jobs.traces import told_by_folder, with_output
 
 _PROGRAMS = ("qsub", "qstat", "qdel")
 _JOB = re.compile(r"\d{1,10}(\[\d{0,7}\])?(\.[A-Za-z0-9.-]{1,64})?", re.ASCII)
@@ -62,7 +64,8 @@ class Pbs:
         return ask(["qsub", *named, *_outputs(script), script.name], script.parent, self.seconds)
 
     def find(self, uid: str) -> str | None:
-        """The job with this uid, as long as PBS knows it."""
+        """The job with this uid, as long as PBS knows it; never one of somebody else's."""
+        before = _before_slurm()
         for words in _questions():
             answer = ask(words, seconds=self.seconds)
             # With no job at all some end with an error; without a server all say something.
@@ -70,8 +73,9 @@ class Pbs:
                 raise _failed(words, answer)
             for job, fields in described(answer.output).items():
                 variables = fields.get("Variable_List", "").split(",")
-                named = fields.get("Job_Name", "").endswith(f"-{uid[:12]}")
-                if (named or f"FORERUN_UID={uid}" in variables) and not was_refused(fields):
+                named = before and fields.get("Job_Name", "").endswith(f"-{uid[:12]}")
+                known = named or f"FORERUN_UID={uid}" in variables
+                if known and _is_ours(fields) and not was_refused(fields):
                     return job
         return None
 
@@ -85,8 +89,7 @@ class Pbs:
             for one, fields in described(answer.output).items():
                 if number(one) == number(job):
                     found = state_of(fields, told_by_folder(folder), time.time())
-                    hungry = found.reason == OUTSIDE and said_out_of_memory(folder)
-                    return with_output(replace(found, phase="failed") if hungry else found, folder)
+                    return with_output(found, folder)
         return told_by_folder(folder)
 
     def cancel(self, job: str) -> None:
@@ -118,6 +121,16 @@ class Pbs:
 def _before_slurm() -> bool:
     """Whether the programs are those that stand before Slurm."""
     return shutil.which("sbatch") is not None
+
+
+def _is_ours(fields: Mapping[str, str]) -> bool:
+    """Whether a job is this user's, as far as PBS says whose it is."""
+    owner = fields.get("Job_Owner", "").partition("@")[0]
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a number without a name, as in some containers
+        user = str(os.geteuid())
+    return owner in ("", user)
 
 
 def _questions(*jobs: str) -> list[list[str]]:

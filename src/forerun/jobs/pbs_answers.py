@@ -11,6 +11,7 @@ from datetime import datetime
 
 from forerun.infrastructure.detection import walltime_seconds
 from forerun.jobs.backend import Limit, Phase, State
+from forerun.jobs.traces import OUTSIDE
 
 _WAITING = {
     "H": "is held: `qrls` lets it go",
@@ -21,13 +22,14 @@ _WAITING = {
 _RUNNING = frozenset("RESB")
 _ENDED = frozenset("CFX")
 _SIGNALLED = 256  # added by PBS to the signal that ended a job
-OUTSIDE = "ended from outside"
 _FROM_OUTSIDE = (137, 143)  # exit codes of a script that was asked to end, or whose program was
-# Of Torque: what its daemons ended a job for.
-_TORQUE: Mapping[int, tuple[Phase, str]] = {
-    -10: ("out_of_memory", "used more memory than it asked for"),
-    -11: ("timed_out", "its wall time was over"),
-}
+_HUNGRY: tuple[Phase, str] = ("out_of_memory", "used more memory than it asked for")
+_LATE: tuple[Phase, str] = ("timed_out", "its wall time was over")
+_BUSY: tuple[Phase, str] = ("timed_out", "its processor time was over")
+# What daemons ended a job for. The two have the same numbers for other things: to OpenPBS -10 is a
+# user that it does not know, and -11 a job that is to run again.
+_TORQUE = {-10: _HUNGRY, -11: _LATE, -12: _BUSY}
+_OPENPBS = {-26: _HUNGRY, -27: _HUNGRY, -28: _BUSY, -29: _LATE}
 _SETTLE = 4.0  # seconds after the end of a job in which its last words may still come
 _WRAPPED = "wrapped"  # a field of our own: of the programs that stand before Slurm
 
@@ -82,6 +84,8 @@ def state_of(fields: Mapping[str, str], told: State, now: float) -> State:
     if letter not in _ENDED and letter != "U":
         return replace(known, reason=f"PBS calls its state {letter or 'nothing'}")
     known = replace(known, memory_bytes=_bytes(fields.get("resources_used.mem", "")))
+    # Torque writes the name of it small, OpenPBS does not.
+    told_for = _TORQUE if "exit_status" in fields else _OPENPBS
     status = fields.get("exit_status", fields.get("Exit_status"))
     used = walltime_seconds(fields.get("resources_used.walltime", ""))
     if wrapped and begun is not None and ended is not None:
@@ -89,25 +93,27 @@ def state_of(fields: Mapping[str, str], told: State, now: float) -> State:
     limit = walltime_seconds(fields.get("Resource_List.walltime", ""))
     over = used is not None and limit is not None and used >= limit
     if status is not None and re.fullmatch(r"-?\d{1,9}", status, re.ASCII):
-        return _ended(known, int(status), over)
+        return _ended(known, int(status), over, told_for)
     if over and told.phase != "done":
-        return replace(known, phase="timed_out", reason="its wall time was over")
+        return replace(known, phase=_LATE[0], reason=_LATE[1])
     if told.has_ended and told.exit_code not in _FROM_OUTSIDE:
         return replace(told, nodes=known.nodes, waited=known.waited)
     phase: Phase = "failed" if letter == "U" else "cancelled"
     return replace(known, phase=phase, reason=OUTSIDE, exit_code=told.exit_code)
 
 
-def _ended(known: State, status: int, over: bool) -> State:
-    """A job whose exit status is known."""
+def _ended(
+    known: State, status: int, over: bool, told_for: Mapping[int, tuple[Phase, str]]
+) -> State:
+    """A job whose exit status is known; what the negative ones mean is the server's own."""
     ended_by = status - _SIGNALLED if status > _SIGNALLED else 0
     code = 128 + ended_by if ended_by else status
     phase: Phase = "done" if code == 0 else "failed"
     reason = "" if code == 0 else f"exit code {code}"
-    if code in _TORQUE:
-        phase, reason = _TORQUE[code]
+    if code in told_for:
+        phase, reason = told_for[code]
     elif over and code:
-        phase, reason = "timed_out", "its wall time was over"
+        phase, reason = _LATE
     elif ended_by:
         asked = ended_by in (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
         phase, reason = ("cancelled" if asked else "failed"), f"ended by signal {ended_by}"

@@ -15,12 +15,37 @@ _KEYWORDS = frozenset(
         *("if", "in", "select", "then", "time", "until", "while"),
     }
 )
+# Variables that mean something to bash. It runs what is assigned to some of them, quoted or not:
+# RANDOM, OPTIND and others are numbers, so their values are arithmetic, in which `a[$(command)]` is
+# an element of a. Others cannot be set, change how the script is read, or say where it runs. What
+# a job may need is none of them: HOME, PATH, SHELL, TERM, TMPDIR, LANG, LC_*, COLUMNS and LINES.
+_OF_THE_SHELL = frozenset(
+    {
+        *("_", "auto_resume", "histchars", "CDPATH", "CHILD_MAX", "COMPREPLY", "COPROC"),
+        *("COMP_CWORD", "COMP_KEY", "COMP_LINE", "COMP_POINT", "COMP_TYPE", "COMP_WORDBREAKS"),
+        *("COMP_WORDS", "DIRSTACK", "EMACS", "ENV", "EPOCHREALTIME", "EPOCHSECONDS", "EUID"),
+        *("EXECIGNORE", "FCEDIT", "FIGNORE", "FUNCNAME", "FUNCNEST", "GLOBIGNORE", "GLOBSORT"),
+        *("GROUPS", "HISTCMD", "HISTCONTROL", "HISTFILE", "HISTFILESIZE", "HISTIGNORE"),
+        *("HISTSIZE", "HISTTIMEFORMAT", "HOSTFILE", "HOSTNAME", "HOSTTYPE", "IFS", "IGNOREEOF"),
+        *("INPUTRC", "INSIDE_EMACS", "LINENO", "MACHTYPE", "MAIL", "MAILCHECK", "MAILPATH"),
+        *("MAPFILE", "OLDPWD", "OPTARG", "OPTERR", "OPTIND", "OSTYPE", "PIPESTATUS"),
+        *("POSIXLY_CORRECT", "POSIX_PEDANTIC", "PPID", "PROMPT_COMMAND", "PROMPT_DIRTRIM", "PS0"),
+        *("PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "READLINE_ARGUMENT", "READLINE_LINE"),
+        *("READLINE_MARK", "READLINE_POINT", "REPLY", "SECONDS", "SHELLOPTS", "SHLVL", "SRANDOM"),
+        *("TEXTDOMAIN", "TEXTDOMAINDIR", "TIMEFORMAT", "TMOUT", "UID"),
+    }
+)
 
 
 class Shell(str):
     """Text as it stands in a script: quoted, or known to need no quoting."""
 
     __slots__ = ()
+
+
+def of_the_shell(name: str) -> bool:
+    """Whether a variable means something to bash, so that a job cannot set it as it likes."""
+    return name in _OF_THE_SHELL or name.startswith("BASH")
 
 
 def quote(text: str) -> Shell:

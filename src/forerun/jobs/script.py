@@ -29,13 +29,6 @@ Kind = Literal["git", "archive", "file", "directory"]
 _WHERE = {"slurm": "for Slurm", "pbs": "for PBS or Torque", "none": "without a scheduler"}
 # Seconds for saving when a job is cancelled: schedulers force its end after 30, forerun after 10.
 _GRACE = {"slurm": 20, "pbs": 20, "none": 8}
-# Variables that a shell does not let anybody set, or that change how it reads the script.
-_SHELLS_OWN = frozenset(
-    {
-        *("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"),
-        *("GLOBIGNORE", "IFS", "POSIXLY_CORRECT"),
-    }
-)
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*", re.ASCII)
 _HTTPS = re.compile(r"https://[A-Za-z0-9]\S*", re.ASCII)
 _GIT = re.compile(
@@ -60,8 +53,8 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
         raise InputError("scheduler", scheduler, f"one of {', '.join(get_args(Scheduler))}")
     _check(spec, scheduler)
     source = _source(spec.source)
-    seen = [spec.directory, spec.staging.target if spec.staging else ""]
-    seen += [source.address] if source and source.kind == "directory" else []
+    target = spec.staging.target if spec.staging else ""
+    seen = [spec.directory, *([source.address] if source and source.kind == "directory" else [])]
     wall, requeues = wall_seconds(spec), spec.requeues > 0
     warns = requeues and wall is not None and scheduler != "slurm"  # Slurm sends the signal itself
     expires = wall is not None and scheduler == "none"
@@ -78,7 +71,10 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
             output=_in_folder(spec, spec.output) if apart else "",
             errors=_in_folder(spec, spec.errors) if spec.errors else "",
             exported=_exported(spec),
-            inside=lambda _: inside(spec, [path for path in seen if path]),
+            # What is built is built before there are data.
+            inside=lambda part: inside(
+                spec, [path for path in (*seen, target if part == "run" else "") if path]
+            ),
             program=_program(spec),
             source=source,
             directory=spec.directory,
@@ -87,8 +83,12 @@ def render(spec: JobSpec, scheduler: Scheduler) -> str:
             starts_several=way == "local" or (way == "nodes" and spec.launcher != "torchrun"),
             finds_place=way == "nodes",
             carried=spec.nodes > 1 and scheduler == "pbs",
+            pbsdsh=scheduler == "pbs" and (way == "nodes" or (spec.nodes > 1 and bool(target))),
             modes=_modes(spec, way),
             stage=_stage(spec, scheduler),
+            target=target,
+            # Of a directory of the job's own, and where it is one job on one node that had it.
+            removes=target.endswith(f"/forerun-{spec.uid}") and spec.nodes == 1 and not spec.array,
             launch=_launch(spec, scheduler, way),
             again=_again(scheduler),
             steps=_steps(scheduler, way),
@@ -140,14 +140,21 @@ def _check(spec: JobSpec, scheduler: Scheduler) -> None:
             raise InputError("job, command", " ".join(texts), "a program and its arguments")
     for name in (*spec.environment, *spec.variables):
         own = name.lower().startswith("forerun_") and name != "FORERUN_DATA"
-        if name in _SHELLS_OWN or own:
+        if own or quoting.of_the_shell(name):
             raise InputError("job, variable", name, "a variable that a job can set")
+    if spec.requeues and scheduler == "pbs" and _way(spec, scheduler) == "nodes":
+        expected = "0 on several nodes of PBS: its pbsdsh tells no program to save"
+        raise InputError("job, requeues", spec.requeues, expected)
     if spec.build and not spec.source:
         raise InputError("job, source", "nothing", "what is to be built")
     if spec.staging:
         for path in (spec.staging.source, spec.staging.target):
             if not (path.startswith("/") or (spec.expand and path.startswith("${"))):
                 raise InputError("job, staging", path, "absolute paths")
+        if spec.staging.target.endswith("/"):  # or a link there would be taken for a directory
+            raise InputError(
+                "job, staging", spec.staging.target, "a directory without / at its end"
+            )
 
 
 def _source(text: str) -> _Source | None:
@@ -236,7 +243,9 @@ def _modes(spec: JobSpec, way: Way) -> dict[str, str]:
 
 
 _SELF = '"$BASH" "$forerun_folder/job.sh"'
-_CARRIED = '"$forerun_folder/environment"'
+# Of an array's task its own.
+_CARRIED = '"$forerun_folder/${forerun_task}environment"'
+_MACHINES = '"$forerun_folder/${forerun_task}machines"'
 
 
 def _srun(spec: JobSpec, mode: str) -> str:
@@ -278,28 +287,28 @@ def _launch(spec: JobSpec, scheduler: Scheduler, way: Way) -> str:
         'for forerun_host in "${forerun_hosts[@]}"; do\n'
         f"    for ((forerun_slot = 0; forerun_slot < {spec.processes}; forerun_slot++)); do "
         'echo "$forerun_host"; done\n'
-        '  done >"$forerun_folder/machines"\n'
+        f"  done >{_MACHINES}\n"
     )
-    end = f'  {start} -machinefile "$forerun_folder/machines" {_SELF} process {_CARRIED} &'
+    end = f"  {start} -machinefile {_MACHINES} {_SELF} process {_CARRIED} &"
     return _behind_qsub(_srun(spec, "process") + " &", machines + end)
 
 
 def _behind_qsub(slurm: str, pbs: str) -> str:
     """Both ways: `qsub` may be a face of Slurm, where the way of PBS does not exist."""
-    return f"if [[ -n ${{SLURM_JOB_ID-}} ]]; then\n  {slurm}\nelse\n  {pbs}\nfi"
+    return f"if [[ -n $forerun_slurm ]]; then\n  {slurm}\nelse\n  {pbs}\nfi"
 
 
 def _steps(scheduler: Scheduler, way: Way) -> str:
     """The command that signals the program where it is a step of Slurm's; none where it is not."""
     if way in ("single", "local") or scheduler == "none":
         return ""
-    signal = 'scancel --signal=28 "$SLURM_JOB_ID" 2>/dev/null'
-    return signal if scheduler == "slurm" else f"[[ -n ${{SLURM_JOB_ID-}} ]] && {signal}"
+    signal = 'scancel --signal=28 "$forerun_slurm" 2>/dev/null'
+    return signal if scheduler == "slurm" else f"[[ -n $forerun_slurm ]] && {signal}"
 
 
 def _again(scheduler: Scheduler) -> str:
     """The command by which a job starts again."""
-    slurm = 'scontrol requeue "$SLURM_JOB_ID"'
+    slurm = 'scontrol requeue "$forerun_slurm"'
     if scheduler == "slurm":
         return slurm
-    return f'if [[ -n ${{SLURM_JOB_ID-}} ]]; then {slurm}; else qrerun "$PBS_JOBID"; fi'
+    return f'if [[ -n $forerun_slurm ]]; then {slurm}; else qrerun "$forerun_job"; fi'

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from forerun.jobs.traces import told_by_folder, with_output
 _PROGRAMS = ("sbatch", "squeue", "scontrol", "scancel")
 _COMMENT = "forerun:"  # before the uid, in the comment of a job
 _JOB = re.compile(r"\d{1,10}", re.ASCII)
-_IDENTIFIER = re.compile(r"(\d{1,10})(?:;\S*)?", re.ASCII)
+_IDENTIFIER = re.compile(r"(\d{1,10})(?:;(\S*))?", re.ASCII)  # the second: whose job it is
+_SPARE = 3.0  # seconds beyond those for which a message may wait
 _GONE = "Invalid job id"  # what Slurm says of a job that it has forgotten, or never had
 
 
@@ -35,7 +37,9 @@ class Slurm:
     """A Slurm cluster that this machine belongs to."""
 
     seconds: float = PATIENCE  # that one of its programs may take
-    looks: Sequence[float] = LOOKS  # seconds between questions for a job whose answer was lost
+    # Seconds between questions for a job whose answer was lost; by default, for as long as the
+    # cluster's messages may wait.
+    looks: Sequence[float] | None = None
     name: str = "slurm"
 
     def check(self) -> None:
@@ -48,18 +52,48 @@ class Slurm:
 
     def submit(self, submission: Submission) -> str:
         """Submit a job once, however often it is asked for; its number."""
-        desk = Desk(self._send, self.find, _IDENTIFIER, self.looks)
+        desk = Desk(self._send, self.find, _IDENTIFIER, LOOKS, self._waits)
+        if self.looks is not None:
+            desk = Desk(self._send, self.find, _IDENTIFIER, self.looks)
         return submit_once(desk, submission)
+
+    def _waits(self) -> float:
+        """Seconds for which a message may wait; 0 where Slurm does not say."""
+        with suppress(JobError, ValueError):
+            return float(self._configured("MessageTimeout")) + _SPARE
+        return 0.0
 
     def _send(self, submission: Submission) -> Answer:
         script = submission.script
         words = ["sbatch", "--parsable", f"--comment={_COMMENT}{submission.uid}", str(script)]
-        return ask(words, script.parent, self.seconds)
+        answer = ask(words, script.parent, self.seconds)
+        self._check_cluster(answer)
+        return answer
+
+    def _check_cluster(self, answer: Answer) -> None:
+        """JobError where a job went to another cluster, which nobody here asks: it is ended."""
+        match = _IDENTIFIER.fullmatch((answer.output.split() or [""])[-1])
+        if answer.code != 0 or match is None or not match[2]:
+            return
+        job, cluster = match.groups()
+        if cluster == self._configured("ClusterName"):  # which some set-ups name
+            return
+        ended = ask(["scancel", f"--clusters={cluster}", job], seconds=self.seconds)
+        left = "ended there" if ended.code == 0 else f"not ended there ({ended.complaint})"
+        expected = "a job of this cluster: take --clusters out of the script"
+        raise JobError(f"job {job}", f"sent to the cluster {cluster}, {left}", expected)
+
+    def _configured(self, name: str) -> str:
+        """A value of Slurm's configuration; nothing where it has none of this name."""
+        asked = self._asked(["scontrol", "show", "config"]).output
+        found = re.search(rf"^{name}\s*= *(\S+)", asked, re.MULTILINE)
+        return found[1] if found else ""
 
     def find(self, uid: str) -> str | None:
         """The number of the job with this uid, as long as Slurm has it in memory."""
-        # With all states there are also those that have ended within Slurm's MinJobAge.
-        words = ["squeue", "--noheader", "--states=all", f"--user={os.geteuid()}"]
+        # With all states there are also those that have ended within Slurm's MinJobAge; without
+        # --all those of hidden partitions are left out, and would be submitted once more.
+        words = ["squeue", "--all", "--noheader", "--states=all", f"--user={os.geteuid()}"]
         for line in self._asked([*words, "--format=%F|%T|%N|%k"]).output.splitlines():
             job, state, nodes, comment = [*line.strip().split("|", 3), "", "", ""][:4]
             # Slurm also lists what it has refused: failed, and never on a node.
@@ -107,7 +141,8 @@ class Slurm:
     def limits(self) -> Sequence[Limit]:
         """What the partitions let a job have."""
         found = {}
-        for line in self._asked(["sinfo", "--noheader", "--format=%R|%l|%s"]).output.splitlines():
+        words = ["sinfo", "--all", "--noheader", "--format=%R|%l|%s"]
+        for line in self._asked(words).output.splitlines():
             queue, seconds, nodes = [*line.strip().split("|"), "", ""][:3]
             most = nodes.rpartition("-")[2]
             number = int(most) if re.fullmatch(r"\d{1,7}", most, re.ASCII) else None

@@ -58,7 +58,7 @@ _WHY_WAITING = {
 _SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MOST_NAMES = 100_000
 # What `sacct` is asked for; all fields are there since Slurm 19, the last ones not in `sacct -c`.
-SACCT = ("JobID", "State", "ExitCode", "NodeList", "Submit", "Start", "End", "MaxRSS")
+SACCT = ("JobID", "State", "ExitCode", "NodeList", "Submit", "Start", "End", "MaxRSS", "Suspended")
 COMPLETED = ("JobID", "State", "NodeList", "Start", "End")
 
 
@@ -89,6 +89,7 @@ def _shown(fields: Mapping[str, str]) -> State:
         starts,
         None if phase in ("queued", "running") else _exit_code(fields.get("ExitCode", "")),
         waited=_between(submitted, started) if starts == 1 and phase != "queued" else None,
+        suspended=_time(fields.get("SuspendTime", "")) is not None,  # or when it was resumed
     )
 
 
@@ -129,6 +130,7 @@ def _accounted(rows: Sequence[Mapping[str, str]]) -> State:
         starts,
         _exit_code(last.get("ExitCode", "")) if ended else None,
         waited=_between(submitted, started) if starts == 1 else None,
+        suspended=any(re.search("[1-9]", row.get("Suspended", "")) for row in rows),
     )
 
 
@@ -146,10 +148,10 @@ def host_names(text: str) -> tuple[str, ...]:
 def _range(text: str) -> Iterable[str]:
     """`1-3,07` as its single numbers, as wide as they are written."""
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            for number in range(int(first), min(int(last or first), int(first) + _MOST_NAMES) + 1):
-                yield str(number).zfill(len(first))
+        if match := re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part, re.ASCII):
+            first, last = int(match[1]), int(match[2] or match[1])
+            for number in range(first, min(last, first + _MOST_NAMES) + 1):
+                yield str(number).zfill(len(match[1]))
 
 
 def _waiting(reason: str) -> str:
@@ -177,10 +179,11 @@ def _how(word: str, fields: Mapping[str, str], phase: Phase) -> str:
 
 def _exit_code(text: str) -> int | None:
     """`3:0` is an exit code, `0:9` a signal."""
-    code, _, number = text.partition(":")
-    if not (code.isdigit() and number.isdigit()):
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text, re.ASCII)
+    if match is None:
         return None
-    return 128 + int(number) if int(number) else int(code)
+    code, number = map(int, match.groups())
+    return 128 + number if number else code
 
 
 def _time(text: str) -> datetime | None:

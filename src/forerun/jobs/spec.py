@@ -25,7 +25,10 @@ UID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/=@+,~-]{0,254}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
-_ARRAY = re.compile(r"\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%\d{1,7})?")
+_ARRAY = re.compile(
+    r"(?=.{1,1024}$)\d{1,7}(-\d{1,7}(:\d{1,7})?)?(,\d{1,7}(-\d{1,7}(:\d{1,7})?)?)*(%\d{1,7})?",
+    re.ASCII,
+)
 _AFTER = re.compile(r"\d{1,12}(_\d{1,7})?(\.[A-Za-z0-9.-]{1,64})?(\[\])?", re.ASCII)
 _BEGIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?", re.ASCII)
 _MAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,190}", re.ASCII)
@@ -148,7 +151,7 @@ _FORMS = {
     "output": _A_PATH,
     "errors": _A_PATH,
     "folder": _A_PATH,
-    "array": (_ARRAY, "numbers and ranges such as 1-10, 0-8:2 or 1,3%2"),
+    "array": (_ARRAY, "up to 1 KiB of numbers and ranges such as 1-10, 0-8:2 or 1,3%2"),
     "after": (_AFTER, "the number of a job"),
     "begin": (_BEGIN, "a time such as 2027-01-31T18:00"),
     "mail_to": (_MAIL, "an address such as name@example.org"),

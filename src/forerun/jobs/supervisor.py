@@ -68,8 +68,9 @@ def started(folder: str, uid: str) -> int:
     """
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
-    own = os.path.join(folder, f".{FILE}-{os.getpid()}")
-    record = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    own = os.path.join(folder, f".{FILE}-{os.urandom(8).hex()}")  # nobody can have put it there
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
+    record = os.open(own, flags, 0o644)
     try:
         pid, host = os.getpid(), os.uname().nodename
         lines = (f"uid {uid}", f"pid {pid}", f"ticks {ticks(pid)}", f"boot {boot}", f"host {host}")
@@ -84,9 +85,12 @@ def started(folder: str, uid: str) -> int:
 
 
 def spawn(script: str) -> int:
-    """Start the script; its output goes to the end of `job.out`, unless it sends it elsewhere."""
+    """Start the script; its output goes to the end of `job.out`, unless it sends it elsewhere.
+
+    Never through a link, which somebody may have put there to have another file written to.
+    """
     output = os.path.join(os.path.dirname(script), "job.out")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     return os.posix_spawnp(
         "bash",
         ["bash", script],

@@ -6,6 +6,7 @@ has merely failed for a scheduler.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +17,7 @@ from forerun.jobs.backend import Phase, State
 from forerun.jobs.command import LAST_BYTES, OUT_OF_MEMORY
 
 _OUTPUTS = ("job.out", "job.err", "scheduler.out")  # the last: of PBS, beside the script's own
+OUTSIDE = "ended from outside"  # the reason where nobody says by whom, or for what
 # Of several tasks the first of these that any has says what is to be known of the job.
 _WORST: Sequence[Phase] = (
     *("running", "queued", "out_of_memory", "timed_out", "node_lost", "failed"),
@@ -66,21 +68,38 @@ def together(tasks: Sequence[State]) -> State | None:
         max(task.starts for task in tasks),
         worst.exit_code,
         waited=min((task.waited for task in tasks if task.waited is not None), default=None),
+        suspended=any(task.suspended for task in tasks),
     )
 
 
-def with_output(told: State, folder: Path | None) -> State:
-    """A failure as what it was: for want of memory, where the end of the output says that."""
-    reason = said_out_of_memory(folder) if told.phase == "failed" else ""
-    return replace(told, phase="out_of_memory", reason=reason) if reason else told
+def with_output(
+    told: State, folder: Path | None, outputs: Sequence[str | None] = _OUTPUTS
+) -> State:
+    """A failure as what it was: for want of memory, where the end of an output says that.
+
+    Outputs are in the folder, or absolute; those of an array's tasks have their numbers behind.
+    """
+    if folder is None or not (told.phase == "failed" or told.reason == OUTSIDE):
+        return told
+    for path in (folder / name for name in outputs if name):
+        for one in (path, *_of_tasks(path)):
+            if _says_out_of_memory(one):
+                reason = f"{one.name} says that it ran out of memory"
+                return replace(told, phase="out_of_memory", reason=reason)
+    return told
 
 
-def said_out_of_memory(folder: Path | None) -> str:
-    """Which of a job's outputs ends with that it ran out of memory; nothing where none does."""
-    for name in _OUTPUTS if folder is not None else ():
-        with suppress(OSError), (Path(folder or "") / name).open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - LAST_BYTES))
-            if OUT_OF_MEMORY.search(file.read(LAST_BYTES).decode(errors="replace")):
-                return f"{name} says that it ran out of memory"
-    return ""
+def _of_tasks(path: Path) -> list[Path]:
+    """What `job.out` is called for each task of an array: `job.out.3`."""
+    named = re.compile(re.escape(path.name) + r"\.\d{1,7}", re.ASCII)
+    with suppress(OSError):
+        return sorted(one for one in path.parent.iterdir() if named.fullmatch(one.name))
+    return []
+
+
+def _says_out_of_memory(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - LAST_BYTES))
+        return bool(OUT_OF_MEMORY.search(file.read(LAST_BYTES).decode(errors="replace")))
+    return False

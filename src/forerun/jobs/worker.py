@@ -1,4 +1,4 @@
-"""One process of a job: run the program, pass signals on to it, note the memory that it needed.
+"""One process of a job: run the program, pass signals on to it, note its memory and its time.
 
     python3 worker.py ATTEMPT_FILE program argument …
 
@@ -18,6 +18,7 @@ processes reaches the program by that one way alone.
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 
 PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCONT, signal.SIGWINCH)
@@ -35,6 +36,7 @@ def main(attempt: str, words: "list[str]") -> int:
     """Run the program to its end; the code to exit with."""
     below = os.environ.pop(BELOW, "") != ""
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED)  # none is lost before there is a program
+    began = time.monotonic()
     pid = os.fork()
     if pid == 0:
         become(words, below)
@@ -49,7 +51,7 @@ def main(attempt: str, words: "list[str]") -> int:
         signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED)
     _, status, usage = os.wait4(pid, 0)
-    note(attempt, usage.ru_maxrss * 1024)
+    note(attempt, usage.ru_maxrss * 1024, time.monotonic() - began)
     if os.WIFSIGNALED(status):
         return 128 + os.WTERMSIG(status)
     return os.WEXITSTATUS(status)
@@ -84,12 +86,15 @@ def children(parent: int) -> "list[int]":
     return found
 
 
-def note(attempt: str, peak: int) -> None:
-    """Append the peak in bytes, by one write: other processes append to the same file."""
+def note(attempt: str, peak: int, seconds: float) -> None:
+    """Append the peak in bytes and the time, by one write: others append to the same file.
+
+    The time is by a clock that nobody sets: the job's own, of the day, may have been.
+    """
     rank = next((os.environ[name] for name in RANKS if os.environ.get(name, "").isdigit()), "0")
     with suppress(OSError):
         file = os.open(attempt, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        os.write(file, f"peak {rank} {peak}\n".encode())
+        os.write(file, f"peak {rank} {peak}\nran {rank} {seconds:.3f}\n".encode())
         os.close(file)
 
 

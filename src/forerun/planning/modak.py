@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from forerun._documents import read_json, size, validated
+from forerun._documents import duration, read_json, size, validated
 from forerun.compilers import Framework
 from forerun.errors import InputError
 from forerun.planning.request import Request
@@ -90,6 +90,7 @@ _FREE = frozenset(
     }
 )
 _ALTERNATIVES = re.compile(r"[\w-]+(?:/[\w-]+)+")
+_CLOCK = re.compile(r"\d{1,9}(:\d{1,9}){0,2}", re.ASCII)
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FRAMEWORKS: Mapping[str, Framework] = {
     "tensorflow": "tensorflow",
@@ -319,14 +320,13 @@ def _build(build: Found) -> str:
 def _walltime(path: Path, value: object) -> float:
     """Seconds of a number, or of hours, minutes and seconds with colons."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    parts = _text(value).split(":")
-    if not 1 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
+        return duration(value)
+    if not _CLOCK.fullmatch(_text(value)):
         raise InputError(
             f"{path}: job.job_options.wall_time_limit", _shown(value), "a time such as 12:00:00"
         )
     seconds = 0
-    for part in parts:
+    for part in _text(value).split(":"):
         seconds = 60 * seconds + int(part)
     return float(seconds)
 

@@ -31,6 +31,8 @@ SEAL = "seal"  # the field of a written plan that is not sealed itself
 _LONGEST = 2**26  # bytes: a plan of a thousand candidates is far shorter
 _WRITES_IT = "a plan as forerun plan -o writes it"
 
+# Of seconds, bytes or money: more than there are, and what is counted from it stays finite.
+Amount = Annotated[NotNegative, Field(le=1e18)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -43,14 +45,14 @@ class _Candidate(Table):
     storage: str
     staged: bool
     reason: str
-    seconds: NotNegative | None = None  # this and the rest: None where nothing was measured
-    low: NotNegative = 0.0
-    high: NotNegative = 0.0
-    parts: dict[str, NotNegative] = Field(default_factory=dict)
-    cost: NotNegative | None = None
-    joules: NotNegative | None = None
-    memory_bytes: NotNegative | None = None
-    efficiency: NotNegative | None = None
+    seconds: Amount | None = None  # this and the rest: None where nothing was measured
+    low: Amount = 0.0
+    high: Amount = 0.0
+    parts: dict[str, Amount] = Field(default_factory=dict)
+    cost: Amount | None = None
+    joules: Amount | None = None
+    memory_bytes: Amount | None = None
+    efficiency: Amount | None = None
     score: Finite = 0.0
     pays: dict[str, Any] | None = None
     cautions: list[str] = Field(default_factory=list)
@@ -128,7 +130,11 @@ def read_plan(path: Path) -> WrittenPlan:
     if isinstance(version, int) and version > FORMAT:
         raise InputError(str(path), f"format {version}", f"{FORMAT} at most; a newer forerun")
     plan = _plan_of(document, f"{path}: ")
-    return WrittenPlan(path, plan, isinstance(seal, str) and is_sealed(_text(document), seal))
+    try:
+        text = _text(document)
+    except ValueError:
+        raise InputError(str(path), "a number that is not finite", _WRITES_IT) from None
+    return WrittenPlan(path, plan, isinstance(seal, str) and is_sealed(text, seal))
 
 
 def digest_of(plan: Plan) -> str:
@@ -157,6 +163,9 @@ def _plan_of(document: Mapping[str, Any], where: str) -> Plan:
         )
     except (TypeError, ValueError, AttributeError) as error:  # any shape is possible
         raise InputError(where.rstrip(": "), f"damage ({error})", _WRITES_IT) from None
+    data, stores = request.data, infrastructure.storage
+    if data is not None and data.at and stores and data.at not in stores:
+        raise InputError(f"{where}request.data.at", data.at, f"one of {', '.join(stores)}")
     for number, one in enumerate(considered, start=1):
         _check(one.candidate, infrastructure, space, f"{where}candidate {number}")
     return Plan(

@@ -19,20 +19,26 @@ forerun_now() {
 }
 
 # Bring the data to faster storage, once: where several share a directory, the first one copies.
-forerun_stage() {
-  local source=/archive/images target=/scratch/images
-  local mark=.forerun-0123456789abcdef0123456789abcdef
-  mkdir -p -- "$target"
-  (
+forerun_stage() (
+  source=/archive/images target=/scratch/images
+  mark=.forerun-0123456789abcdef0123456789abcdef
+  umask 077 # others may share the storage: they see nothing of the data
+  mkdir -p -- "${target%/*}/"
+  mkdir -- "$target" 2>/dev/null || :
+  if [[ ! -d $target || -L $target || ! -O $target ]]; then
+    echo "job.sh: found a link, a file or somebody else's directory at $target, expected one of this job's own" >&2
+    exit 73
+  fi
+  {
     flock 9 || :
     if [[ ! -s $target/$mark ]]; then
       if [[ -d $source ]]; then cp -R -- "$source/." "$target/"; else cp -- "$source" "$target/"; fi
       echo staged >&9
     fi
-  ) 9>>"$target/$mark"
-}
+  } 9>>"$target/$mark"
+)
 
-# Where the node has a Python, the program's peak memory is noted.
+# Where the node has a Python, the program's peak memory and time are noted.
 forerun_program() {
   local -a program=(./train --name 'it'"'"'s' "--data=${FORERUN_DATA}/train" --rate '$5')
   if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then
@@ -107,12 +113,17 @@ forerun_number=1
 for forerun_file in "$forerun_folder/attempts/$forerun_task"*; do
   forerun_file=${forerun_file##*/}
   forerun_file=${forerun_file#"$forerun_task"}
-  if [[ $forerun_file =~ ^[1-9][0-9]*$ && $forerun_file -ge $forerun_number ]]; then
+  if [[ $forerun_file =~ ^[1-9][0-9]{0,6}$ && $forerun_file -ge $forerun_number ]]; then
     forerun_number=$((forerun_file + 1))
   fi
 done
 export FORERUN_UID=0123456789abcdef0123456789abcdef
 export FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+# A file system may list what was there a while ago: a number is taken by who makes its file.
+until (set -C && : >"$FORERUN_ATTEMPT") 2>/dev/null || [[ ! -e $FORERUN_ATTEMPT ]]; do
+  forerun_number=$((forerun_number + 1))
+  FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+done
 forerun_note "job $forerun_job"
 forerun_note "nodes ${forerun_hosts[*]}"
 forerun_note "host $HOSTNAME"
@@ -187,6 +198,8 @@ while [[ -z $forerun_code ]]; do
     fi
   fi
 done
+# It is through: whoever asks it to save or to end from now on comes too late.
+trap '' USR1 TERM INT ALRM
 forerun_child=''
 forerun_note "done $(forerun_now)"
 exit "$forerun_code"

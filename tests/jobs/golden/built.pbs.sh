@@ -25,7 +25,7 @@ forerun_now() {
   date +%s.%3N
 }
 
-# In the image; with a Python there, the program's peak memory is noted.
+# In the image; with a Python there, the program's peak memory and time are noted.
 forerun_worker='if [ -r "$0" ] && command -v python3 >/dev/null; then exec python3 -I -S "$0" "$@"; fi; shift; exec "$@"'
 forerun_program() {
   local -a program=(./xthi)
@@ -68,6 +68,7 @@ forerun_end() {
 
 # Where Slurm stands behind qsub, its variables say what those of PBS would.
 forerun_job=${PBS_JOBID:-${SLURM_JOB_ID:-$$}}
+forerun_slurm=${SLURM_JOB_ID-}
 if [[ -n ${PBS_NODEFILE-} ]]; then
   mapfile -t forerun_hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 elif [[ -n ${SLURM_JOB_NODELIST-} ]]; then
@@ -83,12 +84,17 @@ forerun_number=1
 for forerun_file in "$forerun_folder/attempts/$forerun_task"*; do
   forerun_file=${forerun_file##*/}
   forerun_file=${forerun_file#"$forerun_task"}
-  if [[ $forerun_file =~ ^[1-9][0-9]*$ && $forerun_file -ge $forerun_number ]]; then
+  if [[ $forerun_file =~ ^[1-9][0-9]{0,6}$ && $forerun_file -ge $forerun_number ]]; then
     forerun_number=$((forerun_file + 1))
   fi
 done
 export FORERUN_UID=0123456789abcdef0123456789abcdef
 export FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+# A file system may list what was there a while ago: a number is taken by who makes its file.
+until (set -C && : >"$FORERUN_ATTEMPT") 2>/dev/null || [[ ! -e $FORERUN_ATTEMPT ]]; do
+  forerun_number=$((forerun_number + 1))
+  FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+done
 forerun_note "job $forerun_job"
 forerun_note "nodes ${forerun_hosts[*]}"
 forerun_note "host $HOSTNAME"
@@ -124,7 +130,7 @@ cd -- "$forerun_source"
 cd -- "$forerun_source"
 
 forerun_note "begun $(forerun_now)"
-if [[ -n ${SLURM_JOB_ID-} ]]; then
+if [[ -n $forerun_slurm ]]; then
   srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &
 else
   mpirun -np 2 "$BASH" "$forerun_folder/job.sh" process &
@@ -146,6 +152,8 @@ while [[ -z $forerun_code ]]; do
     fi
   fi
 done
+# It is through: whoever asks it to save or to end from now on comes too late.
+trap '' USR1 TERM INT ALRM
 forerun_child=''
 forerun_note "done $(forerun_now)"
 exit "$forerun_code"

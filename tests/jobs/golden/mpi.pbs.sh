@@ -26,7 +26,7 @@ forerun_now() {
   date +%s.%3N
 }
 
-# Where the node has a Python, the program's peak memory is noted.
+# Where the node has a Python, the program's peak memory and time are noted.
 forerun_program() {
   local -a program=(./solve input)
   if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then
@@ -70,7 +70,7 @@ forerun_end() {
   trap - EXIT
   trap '' USR1 TERM INT ALRM
   set +e
-  rm -f -- "$forerun_folder/environment"
+  rm -f -- "$forerun_folder/${forerun_task}environment"
   forerun_note "code $code"
   forerun_note "ended $(forerun_now)"
   exit "$code"
@@ -78,6 +78,7 @@ forerun_end() {
 
 # Where Slurm stands behind qsub, its variables say what those of PBS would.
 forerun_job=${PBS_JOBID:-${SLURM_JOB_ID:-$$}}
+forerun_slurm=${SLURM_JOB_ID-}
 if [[ -n ${PBS_NODEFILE-} ]]; then
   mapfile -t forerun_hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 elif [[ -n ${SLURM_JOB_NODELIST-} ]]; then
@@ -93,12 +94,17 @@ forerun_number=1
 for forerun_file in "$forerun_folder/attempts/$forerun_task"*; do
   forerun_file=${forerun_file##*/}
   forerun_file=${forerun_file#"$forerun_task"}
-  if [[ $forerun_file =~ ^[1-9][0-9]*$ && $forerun_file -ge $forerun_number ]]; then
+  if [[ $forerun_file =~ ^[1-9][0-9]{0,6}$ && $forerun_file -ge $forerun_number ]]; then
     forerun_number=$((forerun_file + 1))
   fi
 done
 export FORERUN_UID=0123456789abcdef0123456789abcdef
 export FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+# A file system may list what was there a while ago: a number is taken by who makes its file.
+until (set -C && : >"$FORERUN_ATTEMPT") 2>/dev/null || [[ ! -e $FORERUN_ATTEMPT ]]; do
+  forerun_number=$((forerun_number + 1))
+  FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+done
 forerun_note "job $forerun_job"
 forerun_note "nodes ${forerun_hosts[*]}"
 forerun_note "host $HOSTNAME"
@@ -107,16 +113,16 @@ trap forerun_end EXIT
 trap forerun_stop TERM INT
 
 cd -- "$forerun_folder"
-(umask 077 && export -p >"$forerun_folder/environment")
+(umask 077 && export -p >"$forerun_folder/${forerun_task}environment")
 
 forerun_note "begun $(forerun_now)"
-if [[ -n ${SLURM_JOB_ID-} ]]; then
+if [[ -n $forerun_slurm ]]; then
   srun --nodes=2 --ntasks=24 --ntasks-per-node=12 --cpus-per-task=2 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &
 else
   for forerun_host in "${forerun_hosts[@]}"; do
     for ((forerun_slot = 0; forerun_slot < 12; forerun_slot++)); do echo "$forerun_host"; done
-  done >"$forerun_folder/machines"
-  mpirun -np 24 -machinefile "$forerun_folder/machines" "$BASH" "$forerun_folder/job.sh" process "$forerun_folder/environment" &
+  done >"$forerun_folder/${forerun_task}machines"
+  mpirun -np 24 -machinefile "$forerun_folder/${forerun_task}machines" "$BASH" "$forerun_folder/job.sh" process "$forerun_folder/${forerun_task}environment" &
 fi
 forerun_child=$!
 forerun_code=''
@@ -135,6 +141,8 @@ while [[ -z $forerun_code ]]; do
     fi
   fi
 done
+# It is through: whoever asks it to save or to end from now on comes too late.
+trap '' USR1 TERM INT ALRM
 forerun_child=''
 forerun_note "done $(forerun_now)"
 exit "$forerun_code"

@@ -27,7 +27,7 @@ forerun_now() {
   date +%s.%3N
 }
 
-# Where the node has a Python, the program's peak memory is noted.
+# Where the node has a Python, the program's peak memory and time are noted.
 forerun_program() {
   local -a program=(python train.py --batch 64)
   if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then
@@ -79,12 +79,17 @@ forerun_number=1
 for forerun_file in "$forerun_folder/attempts/$forerun_task"*; do
   forerun_file=${forerun_file##*/}
   forerun_file=${forerun_file#"$forerun_task"}
-  if [[ $forerun_file =~ ^[1-9][0-9]*$ && $forerun_file -ge $forerun_number ]]; then
+  if [[ $forerun_file =~ ^[1-9][0-9]{0,6}$ && $forerun_file -ge $forerun_number ]]; then
     forerun_number=$((forerun_file + 1))
   fi
 done
 export FORERUN_UID=0123456789abcdef0123456789abcdef
 export FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+# A file system may list what was there a while ago: a number is taken by who makes its file.
+until (set -C && : >"$FORERUN_ATTEMPT") 2>/dev/null || [[ ! -e $FORERUN_ATTEMPT ]]; do
+  forerun_number=$((forerun_number + 1))
+  FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+done
 forerun_note "job $forerun_job"
 forerun_note "nodes ${forerun_hosts[*]}"
 forerun_note "host ${SLURMD_NODENAME:-$HOSTNAME}"
@@ -113,6 +118,8 @@ while [[ -z $forerun_code ]]; do
     fi
   fi
 done
+# It is through: whoever asks it to save or to end from now on comes too late.
+trap '' USR1 TERM INT ALRM
 forerun_child=''
 forerun_note "done $(forerun_now)"
 exit "$forerun_code"

@@ -26,7 +26,7 @@ forerun_now() {
   date +%s.%3N
 }
 
-# Where the node has a Python, the program's peak memory is noted.
+# Where the node has a Python, the program's peak memory and time are noted.
 forerun_program() {
   local -a program=(python -m torch.distributed.run --nnodes=2 --nproc_per_node=2 --node_rank="${FORERUN_NODE:-${SLURM_NODEID:-0}}" --master_addr="${FORERUN_HOSTS%% *}" --master_port="$FORERUN_PORT" train.py --batch 64)
   if [[ -r $forerun_folder/worker.py ]] && command -v python3 >/dev/null; then
@@ -88,7 +88,7 @@ forerun_end() {
   trap - EXIT
   trap '' USR1 TERM INT ALRM
   set +e
-  rm -f -- "$forerun_folder/environment"
+  rm -f -- "$forerun_folder/${forerun_task}environment"
   forerun_note "code $code"
   forerun_note "ended $(forerun_now)"
   exit "$code"
@@ -96,6 +96,7 @@ forerun_end() {
 
 # Where Slurm stands behind qsub, its variables say what those of PBS would.
 forerun_job=${PBS_JOBID:-${SLURM_JOB_ID:-$$}}
+forerun_slurm=${SLURM_JOB_ID-}
 if [[ -n ${PBS_NODEFILE-} ]]; then
   mapfile -t forerun_hosts < <(awk '!seen[$0]++' "$PBS_NODEFILE")
 elif [[ -n ${SLURM_JOB_NODELIST-} ]]; then
@@ -111,12 +112,17 @@ forerun_number=1
 for forerun_file in "$forerun_folder/attempts/$forerun_task"*; do
   forerun_file=${forerun_file##*/}
   forerun_file=${forerun_file#"$forerun_task"}
-  if [[ $forerun_file =~ ^[1-9][0-9]*$ && $forerun_file -ge $forerun_number ]]; then
+  if [[ $forerun_file =~ ^[1-9][0-9]{0,6}$ && $forerun_file -ge $forerun_number ]]; then
     forerun_number=$((forerun_file + 1))
   fi
 done
 export FORERUN_UID=0123456789abcdef0123456789abcdef
 export FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+# A file system may list what was there a while ago: a number is taken by who makes its file.
+until (set -C && : >"$FORERUN_ATTEMPT") 2>/dev/null || [[ ! -e $FORERUN_ATTEMPT ]]; do
+  forerun_number=$((forerun_number + 1))
+  FORERUN_ATTEMPT=$forerun_folder/attempts/$forerun_task$forerun_number
+done
 forerun_note "job $forerun_job"
 forerun_note "nodes ${forerun_hosts[*]}"
 forerun_note "host $HOSTNAME"
@@ -124,9 +130,14 @@ forerun_note "started $(forerun_now)"
 trap forerun_end EXIT
 trap forerun_stop TERM INT
 
+if [[ -z $forerun_slurm && $(pbsdsh --version 2>/dev/null) == *pbs_version* ]]; then
+  echo "job.sh: found OpenPBS, whose pbsdsh cannot start one process a node; expected Torque" >&2
+  exit 69
+fi
+
 cd -- "$forerun_folder"
 
-# Where the processes find each other: on the first node, at a port that follows from the job.
+# Where the processes find each other: on the first node, at ports that follow from the job.
 forerun_address() {
   if ! getent hosts "$1" >/dev/null && command -v scontrol >/dev/null; then
     scontrol show node "$1" | sed -n 's/.*NodeAddr=\([^ ]*\).*/\1/p'
@@ -140,14 +151,14 @@ for forerun_host in "${forerun_hosts[@]}"; do
 done
 export FORERUN_HOSTS
 forerun_digits=${forerun_job%%[!0-9]*}
-export FORERUN_PORT=$((15000 + 10#${forerun_digits:-0} % 16000))
-(umask 077 && export -p >"$forerun_folder/environment")
+export FORERUN_PORT=$((15000 + (10#${forerun_digits:-0}) * 4 % 16000))
+(umask 077 && export -p >"$forerun_folder/${forerun_task}environment")
 
 forerun_note "begun $(forerun_now)"
-if [[ -n ${SLURM_JOB_ID-} ]]; then
+if [[ -n $forerun_slurm ]]; then
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --distribution=block --kill-on-bad-exit=1 --export=ALL "$BASH" "$forerun_folder/job.sh" process &
 else
-  pbsdsh -u "$BASH" "$forerun_folder/job.sh" node "$forerun_folder/environment" &
+  pbsdsh -u "$BASH" "$forerun_folder/job.sh" node "$forerun_folder/${forerun_task}environment" &
 fi
 forerun_child=$!
 forerun_code=''
@@ -166,6 +177,8 @@ while [[ -z $forerun_code ]]; do
     fi
   fi
 done
+# It is through: whoever asks it to save or to end from now on comes too late.
+trap '' USR1 TERM INT ALRM
 forerun_child=''
 forerun_note "done $(forerun_now)"
 exit "$forerun_code"
