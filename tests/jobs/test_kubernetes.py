@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from forerun.errors import InputError, JobError
+from forerun.errors import InputError, JobError, RefusalError
 from forerun.jobs import kubernetes
 from forerun.jobs.backend import State, Submission, backend_of
 from forerun.jobs.kubernetes import Kubernetes
@@ -370,7 +370,7 @@ def test_a_user_who_may_not(cluster: Cluster, tmp_path: Path) -> None:
     (cluster.folder / "forbidden").touch()
     with pytest.raises(JobError, match="found a user who may not"):
         BACKEND.check()
-    with pytest.raises(JobError, match="kubectl auth can-i create jobs"):
+    with pytest.raises(RefusalError, match="kubectl auth can-i create jobs"):
         submitted(tmp_path)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from forerun.errors import InputError, JobError, one_line
+from forerun.errors import InputError, JobError, RefusalError, one_line
 from forerun.jobs.asking import Answer, ask
 from forerun.jobs.backend import Limit, State, Submission
 from forerun.jobs.lives import CANCELLED, state_of
@@ -80,7 +80,7 @@ class Kubernetes:
             if answer.code == 0 or (errors and not others):
                 break
             if _REFUSED.search(answer.errors):
-                raise _error("create", answer)
+                raise _error("create", answer, RefusalError)
         else:
             raise _error("create", answer)
         if answer.code:
@@ -230,7 +230,7 @@ def _kubectl(verb: str, *words: str) -> Answer:
     return answer
 
 
-def _error(what: str, answer: Answer) -> JobError:
+def _error(what: str, answer: Answer, kind: type[JobError] = JobError) -> JobError:
     said = one_line(answer.errors.strip() or answer.output.strip() or f"exit code {answer.code}")
     expected = (todo for form, todo in _NEXT.items() if re.search(form, answer.errors))
-    return JobError(f"kubernetes, {what}", said, next(expected, "what the cluster takes"))
+    return kind(f"kubernetes, {what}", said, next(expected, "what the cluster takes"))
