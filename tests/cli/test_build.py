@@ -38,7 +38,7 @@ def test_recipes_where_the_machines_run_containers(
     assert str(deployable / "run" / "image.sif") in (deployable / "run" / "job.sh").read_text()
     refused = forerun("deploy", "plan.json", "-o", "run")
     assert refused.code == 2
-    assert "image.sif: found nothing, expected an image" in refused.err
+    assert "image.sif: found no such image, expected one: cd " in refused.err
     assert forerun("build", "plan.json", "-o", "b", "--flavour", "conda").code == 2
 
 

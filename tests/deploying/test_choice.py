@@ -40,10 +40,12 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "layers" / "__init__.py").write_text("")
     (tmp_path / "settings.json").write_text("{}")
     (tmp_path / "data.bin").write_bytes(b"0" * 100)
-    for name in (".git", "env", "__pycache__"):
+    for name in (".git", "env", "__pycache__", "run-1", "job-7"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "hook.py").write_text("")
     (tmp_path / "env" / "pyvenv.cfg").write_text("")
+    (tmp_path / "run-1" / "deployment.json").write_text("{}")
+    (tmp_path / "job-7" / "job.sh").write_text("")
     (tmp_path / ".secret.py").write_text("")
     return tmp_path
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from forerun.cli.deployments import progress_words
 from forerun.deploying.deployment import LATE, Deployment, Progress, rehearsed
 from forerun.deploying.record import FILE
 from forerun.errors import InputError, JobError, RefusalError
@@ -182,6 +183,34 @@ def test_a_want_of_memory_is_found_in_an_output_of_another_name(
     assert made.wait().status == "out_of_memory"
     assert made.record.reason == "train.log says that it ran out of memory"
     assert study.runs()[-1].status == "out_of_memory"
+
+
+def test_a_job_that_takes_longer_than_was_predicted(local_plan: MakePlan, tmp_path: Path) -> None:
+    made = Deployment.make(local_plan(100, 0.2), folder=tmp_path / "run")
+    assert made.record.predicted is not None
+    short = made.record.predicted.model_copy(update={"high": 0.01})
+    made.record = made.record.model_copy(update={"predicted": short})
+    made.submit()
+    until = time.monotonic() + 20
+    while (now := made.progress()).elapsed is None or now.elapsed < 0.02:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert (now.left, now.late) == (None, 0.01)
+    assert "longer than the 10 ms that the 90 % interval ends with" in progress_words(now)
+    made.cancel()
+    assert made.wait().status == "cancelled"
+
+
+def test_what_is_not_told_is_what_the_folder_was_made_with(
+    make_plan: MakePlan, tmp_path: Path
+) -> None:
+    plan = make_plan({})
+    Deployment.make(plan, folder=tmp_path / "run", backend="slurm")
+    again = Deployment.make(plan, folder=tmp_path / "run")
+    assert again.record.backend == "slurm"
+    assert rehearsed(plan, folder=tmp_path / "run")[1] == again.script.read_text()
+    with pytest.raises(InputError, match="backend: found slurm, expected local"):
+        Deployment.make(plan, folder=tmp_path / "run", backend="local")
 
 
 def test_a_cancelled_one_neither(local_plan: MakePlan, study: Study, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forerun.errors import InputError
+from forerun.errors import ForerunWarning, InputError
 from forerun.infrastructure import Infrastructure, detection
 
 # As scontrol 23.11 prints them, shortened.
@@ -111,6 +111,21 @@ def script(folder: Path, name: str, body: str) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
+
+
+def test_programs_of_slurm_without_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "scontrol: fatal: Could not establish a configuration source"
+    for name in ("scontrol", "sinfo"):
+        script(tmp_path, name, f'echo "{said}" >&2; exit 1')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.warns(ForerunWarning, match="know of no cluster: this machine is described"):
+        found = detection.detect()
+    assert list(found.partitions) == ["local"]
+    script(tmp_path, "scontrol", "echo scontrol: error: no answer >&2; exit 1")
+    with pytest.raises(InputError, match="--local describes this machine alone"):
+        detection.detect()
 
 
 def test_what_does_not_answer_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

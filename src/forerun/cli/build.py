@@ -126,7 +126,8 @@ def _print(made: Deployment, plan: Path) -> None:
         if image.startswith("/"):
             note(f"next: cd {place} && apptainer build {shlex.quote(image)} image.def")
         else:
-            note(f"next: cd {place} && docker build -t {image} .")
+            builder = "podman" if made.record.runtime == "podman" else "docker"
+            note(f"next: cd {place} && {builder} build -t {image} .")
     if made.record.backend == "sky":
         task = shlex.quote(str(made.script))
         to.print(f"next: sky launch {shown(task)}", soft_wrap=True)

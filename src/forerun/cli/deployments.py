@@ -232,6 +232,8 @@ def progress_words(now: Progress) -> str:
         parts.append(f"{seconds(now.elapsed)} gone")
     if now.left is not None:
         parts.append(left_words(now.left))
+    elif now.late is not None:
+        parts.append(f"longer than the {seconds(now.late)} that the 90 % interval ends with")
     return ", ".join(parts)
 
 

@@ -246,10 +246,14 @@ def _files(project: Path, command: str) -> Iterator[str]:
             yield relative
 
 
+# What lies in environments of Python, in deployments, and in jobs of campaigns.
+_FOREIGN = ("pyvenv.cfg", "deployment.json", "job.sh")
+
+
 def _is_foreign(folder: Path) -> bool:
-    """Whether a folder is no part of a program: hidden, left by Python, or an environment."""
+    """Whether a folder is no part of a program: hidden, left by Python, an environment or a job."""
     hidden = folder.name.startswith(".") or folder.name == "__pycache__"
-    return hidden or (folder / "pyvenv.cfg").exists()
+    return hidden or any((folder / name).exists() for name in _FOREIGN)
 
 
 def _test(application: Application, flavour: Flavour, has_packages: bool) -> tuple[str, ...]:

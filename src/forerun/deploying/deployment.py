@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from forerun import quantities
 from forerun.deploying import register
+from forerun.deploying.present import check_image
 from forerun.deploying.progress import Left, by_prediction
 from forerun.deploying.record import FILE, Record, Result, put
 from forerun.deploying.settling import settled
@@ -50,6 +51,7 @@ class Progress:
     state: State
     elapsed: float | None = None  # seconds that the program has run
     left: Left | None = None  # by the prediction
+    late: float | None = None  # seconds at which it should have ended, where it did not
 
 
 class Deployment:
@@ -80,6 +82,7 @@ class Deployment:
         # Late: plans need all of the model's libraries, and what follows them does not.
         from forerun.deploying.making import BESIDE, making
 
+        backend, image = _told(folder, backend, image)
         made = making(plan, candidate, folder, backend, uid or secrets.token_hex(16), image)
         there = Path(made.record.folder)
         if (there / FILE).exists():
@@ -135,7 +138,7 @@ class Deployment:
             return self.record.job
         _check_own(self.folder)
         self.backend.check()
-        self._check_image()
+        check_image(self.record)
         self._change(submitted=self.record.submitted or _now())  # the uid is fixed before the try
         try:
             job = self.backend.submit(Submission(self.record.uid, self.record.name, self.script))
@@ -173,8 +176,11 @@ class Deployment:
             return Progress(found)
         elapsed = max(0.0, (attempts[-1].done or time.time()) - begun)
         predicted = self.record.predicted
-        left = None if predicted is None else by_prediction(predicted, elapsed)
-        return Progress(found, elapsed, left)
+        if predicted is None:
+            return Progress(found, elapsed)
+        if elapsed > predicted.run_high:  # the prediction was wrong, and says nothing more
+            return Progress(found, elapsed, late=predicted.run_high)
+        return Progress(found, elapsed, by_prediction(predicted, elapsed))
 
     def wait(
         self,
@@ -278,12 +284,6 @@ class Deployment:
             waited=result.waited_seconds,
         )
 
-    def _check_image(self) -> None:
-        image = self.record.image
-        if image.startswith("/") and not Path(image).exists():
-            expected = "an image: apptainer build makes it from the recipe beside the job"
-            raise InputError(image, "nothing", expected)
-
     def _check_starts(self, found: State, waited: float, patience: float | None) -> None:
         if found.phase != "queued":
             return
@@ -312,12 +312,21 @@ def rehearsed(
     """
     from forerun.deploying.making import making
 
+    backend, image = _told(folder, backend, image)
     made = making(plan, candidate, folder, backend, secrets.token_hex(16), image)
     there = Path(made.record.folder)
     if not (there / FILE).exists():
         return Deployment(made.record), made.script
     found = _again(there, made.record)
     return found, found.script.read_text(encoding="utf-8")
+
+
+def _told(folder: Path | None, backend: str | None, image: str) -> tuple[str | None, str]:
+    """What is not told of a deployment is what its folder was made with."""
+    if folder is None or not (folder / FILE).exists():
+        return backend, image
+    known = Deployment.open(folder).record
+    return backend or known.backend, image or known.image
 
 
 def _again(folder: Path, asked: Record) -> Deployment:

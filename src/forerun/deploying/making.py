@@ -79,6 +79,7 @@ def making(
         output=spec.output,
         errors=spec.errors,
         image=spec.container.image if spec.container is not None else "",
+        runtime=spec.container.runtime if spec.container is not None else "",
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         predicted=None if one.estimate is None else _predicted(one.estimate),
         cautions=() if one.estimate is None else one.estimate.cautions,

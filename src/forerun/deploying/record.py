@@ -86,6 +86,7 @@ class Record(Table):
     output: str  # in the folder
     errors: str | None = None
     image: str = ""  # that it runs in
+    runtime: str = ""  # and by what
     made: str  # ISO 8601, UTC, as all times
     submitted: str | None = None
     job: str | None = None  # the scheduler's word for it

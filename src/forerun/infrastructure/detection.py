@@ -10,11 +10,12 @@ import selectors
 import shutil
 import subprocess
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from forerun._documents import validated
-from forerun.errors import InputError
+from forerun.errors import ForerunWarning, InputError
 from forerun.infrastructure.description import (
     Accelerators,
     Container,
@@ -47,12 +48,19 @@ _MOST_NODES = 10**6  # a limit beyond it is none
 # A model may begin with a digit, as parts of a GPU do (1g.5gb), but a number alone is a count.
 _GRES = re.compile(r"(?:^|,)gpu(?![^:,(])(?::([^:,(]*[^\d:,(][^:,(]*))?(?::(\d+))?")
 _ANSWER = "an answer"
+_NO_CLUSTER = "Could not establish a configuration source"
 
 
 def detect() -> Infrastructure:
     """This machine as one partition of one node; of a Slurm cluster, its partitions."""
     if shutil.which("scontrol") and shutil.which("sinfo"):
-        return slurm()
+        try:
+            return slurm()
+        except InputError as error:
+            if _NO_CLUSTER not in str(error):
+                raise
+        told = "Slurm's programs are here, but they know of no cluster: this machine is described"
+        warnings.warn(told, ForerunWarning, stacklevel=2)
     return machine()
 
 

@@ -54,7 +54,15 @@ class Attempt:
 
     @property
     def seconds(self) -> float | None:
-        """What the program took, whatever came of it."""
+        """What the program took, whatever came of it: the longest of its processes.
+
+        By what watches over them, as `measure` times a command; what starts those takes time too.
+        """
+        return self.span if self.span is None or not self.ran else max(self.ran.values())
+
+    @property
+    def span(self) -> float | None:
+        """Seconds from before the program was launched until after its end, by the day's clock."""
         if self.begun is None or self.done is None or self.done < self.begun:
             return None
         return self.done - self.begun
@@ -65,10 +73,10 @@ class Attempt:
 
         They run within it: it is no shorter than the longest of them, and not much longer.
         """
-        if self.seconds is None or not self.ran:
+        if self.span is None or not self.ran:
             return True
-        longer = self.seconds - max(self.ran.values())
-        return -max(1.0, DRIFT * self.seconds) <= longer <= max(LAUNCH, APART * self.seconds)
+        longer = self.span - max(self.ran.values())
+        return -max(1.0, DRIFT * self.span) <= longer <= max(LAUNCH, APART * self.span)
 
 
 def run_seconds(attempts: Sequence[Attempt]) -> float | None:
