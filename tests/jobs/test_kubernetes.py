@@ -374,6 +374,25 @@ def test_a_user_who_may_not(cluster: Cluster, tmp_path: Path) -> None:
         submitted(tmp_path)
 
 
+def test_what_kubectl_says_aside_is_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kubectl 1.30 says it where nothing listens."""
+    said = (
+        'E1116 18:23:41.051776    8351 memcache.go:265] "Unhandled Error" err="connection refused"',
+        "Warning: the server doesn't have a resource type 'jobs'",
+        "",
+        "The connection to the server localhost:8080 was refused - did you specify the right host?",
+    )
+    (tmp_path / "said").write_text("\n".join(said))
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\ncat '{tmp_path}/said' >&2; exit 1\n")
+    (tmp_path / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    told = "found The connection to the server localhost:8080 was refused.*cluster that answers"
+    with pytest.raises(JobError, match=told):
+        BACKEND.check()
+
+
 def test_no_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JobError, match="expected the program kubectl on the PATH"):

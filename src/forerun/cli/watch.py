@@ -140,6 +140,8 @@ def _watch_log(path: Path, steps: Steps, json: bool) -> None:
         shown = None if left is None else left_document(left)
         print_json({"log": str(path), **_told(steps), "left": shown})
         return
+    if steps.last is not None and steps.total is None:
+        note(f"step {steps.last}; of how many no line tells: --of N does. Ctrl-C ends watching")
     with working(f"watching {path}"):
         said = steps.last
         while not steps.are_all:

@@ -41,15 +41,17 @@ _REFUSED = re.compile(
     r"|strict decoding error|denied the request",
     re.ASCII,
 )
+_ASIDE = re.compile(r"[EWI]\d{4} |Warning:")  # lines that kubectl has for its own makers
 # What to do next, by what kubectl says.
 _NEXT = {
-    r"no matches for kind|doesn't have a resource type": "a cluster that has such objects",
     r"\(Forbidden\)|\(Unauthorized\)|must be logged in": (
         "a user who may: kubectl auth can-i create jobs"
     ),
     r"refused|Unable to connect|no configuration|timed? ?out|EOF|no such host": (
         "a cluster that answers: kubectl config get-contexts, kubectl cluster-info"
     ),
+    # A cluster that does not answer has no kinds of objects either, so this comes after it.
+    r"no matches for kind|doesn't have a resource type": "a cluster that has such objects",
     r"\(NotFound\)": "a job or a namespace that is there: kubectl get jobs",
 }
 
@@ -231,6 +233,8 @@ def _kubectl(verb: str, *words: str) -> Answer:
 
 
 def _error(what: str, answer: Answer, kind: type[JobError] = JobError) -> JobError:
-    said = one_line(answer.errors.strip() or answer.output.strip() or f"exit code {answer.code}")
+    lines = [one for one in answer.errors.splitlines() if one.strip() and not _ASIDE.match(one)]
+    text = " ".join(lines) or answer.output.strip() or f"exit code {answer.code}"
+    said = one_line(text)
     expected = (todo for form, todo in _NEXT.items() if re.search(form, answer.errors))
     return kind(f"kubernetes, {what}", said, next(expected, "what the cluster takes"))
