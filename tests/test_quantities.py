@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forerun.quantities import amount, between, money, number, percent, scale_of, seconds, unit_of
+from forerun.quantities import (
+    amount,
+    between,
+    large,
+    money,
+    number,
+    percent,
+    scale_of,
+    seconds,
+    unit_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +56,13 @@ def test_amount(value: float, target: str, text: str) -> None:
 
 def test_amount_of_an_unknown_column_takes_the_given_unit() -> None:
     assert amount(3.0, "power", "W") == "3 W"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0"), (950, "950"), (12_345, "12.3 k"), (4.09e9, "4.09 G")]
+)
+def test_large(count: float, text: str) -> None:
+    assert large(count) == text
 
 
 def test_between() -> None:

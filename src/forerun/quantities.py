@@ -7,6 +7,7 @@ import math
 _UNITS = {"joules": "J", "other_load": "processors"}
 _SECONDS = ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s"))
 _JOULES = ((1e-3, "mJ"), (1.0, "J"), (1e3, "kJ"), (1e6, "MJ"), (1e9, "GJ"))
+_COUNTS = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 _BYTES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
 
 # On an axis minutes and hours begin later than in running text: 250 s is easily read there.
@@ -48,6 +49,11 @@ def amount(value: float, target: str = "seconds", unit: str = "") -> str:
 def between(low: float, high: float, target: str = "seconds", unit: str = "") -> str:
     """An interval, `1.1 s to 1.4 s`."""
     return f"{amount(low, target, unit)} to {amount(high, target, unit)}"
+
+
+def large(count: float) -> str:
+    """A count that may be large: 950, 12.3 k, 4.09 M, 3.25 G."""
+    return _scaled(count, _COUNTS).strip()
 
 
 def money(value: float, currency: str) -> str:

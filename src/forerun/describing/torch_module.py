@@ -67,6 +67,22 @@ def describe_module(
     )
 
 
+def module_of(module: str, name: str) -> Any:
+    """The module of that name, or what a function or class without arguments of that name makes."""
+    source = f"{module}:{name}"
+    torch = _torch(source)
+    found = _found(source, module, name)
+    try:
+        made = found if isinstance(found, torch.nn.Module) else found()
+    except Exception as error:  # the user's code may raise anything
+        reason = next(iter(str(error).strip().splitlines()), "")
+        expected = "a module, or what makes one without arguments"
+        raise InputError(source, f"{type(error).__name__}: {reason}", expected) from error
+    if not isinstance(made, torch.nn.Module):
+        raise InputError(source, type(made).__name__, "a torch.nn.Module")
+    return made
+
+
 def _torch(source: str) -> Any:
     # By name: nothing in forerun imports a framework, so nothing needs one.
     try:
