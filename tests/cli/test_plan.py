@@ -13,7 +13,8 @@ from forerun.factors import Factor, Space
 from forerun.study import Run, Study
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Forerun
+    from forerun.jobs import Command
+    from tests.cli.conftest import Forerun, Unstalled
 
 REQUEST = """
 name: toy
@@ -99,8 +100,14 @@ def test_what_is_wrong_is_told_in_one_line(
     assert len([line for line in done.err.splitlines() if "error" in line]) == 1
 
 
-def test_trials_of_levers(forerun: Forerun, folder: Path) -> None:
+def test_trials_of_levers(forerun: Forerun, folder: Path, unstalled: Unstalled) -> None:
     """A real program, of which each thread takes its share; a bound one takes longer."""
+
+    def most(command: Command) -> float:
+        bound = command.environment["OMP_PROC_BIND"] != "false"
+        return (0.4 + 0.2 * bound) / int(command.environment["OMP_NUM_THREADS"]) + 0.05
+
+    unstalled(most)
     (folder / "train.py").write_text(
         "import os, time\n"
         "bound = os.environ['OMP_PROC_BIND'] != 'false'\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Forerun
+    from tests.cli.conftest import Forerun, Unstalled
 
 CLUSTER = """
 name: pair
@@ -24,7 +24,8 @@ partitions:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unstalled: Unstalled) -> Path:
+    unstalled(lambda _: 0.3)  # two seconds of trials are enough for several runs
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     (tmp_path / "request.yaml").write_text(

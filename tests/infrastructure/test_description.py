@@ -110,3 +110,52 @@ def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(InputError, match="a file, or one of the profiles boards"):
         Infrastructure.load(Path("nowhere"))
+
+
+BOARDS = """
+name: shelf
+boards:
+  pi:
+    count: 2
+    processors: {microarchitecture: cortex_a72, cores: 4}
+    memory: 1 GiB
+    link: {bandwidth: 95 Mbit/s, latency: 200us}
+"""
+
+
+def test_boards_say_how_fast_they_are_and_where(tmp_path: Path) -> None:
+    board = load(tmp_path, BOARDS).boards["pi"]
+    assert (board.speed, board.addresses, board.user) == (None, (), "")
+    told = "    speed: 0.35\n    addresses: [10.0.0.2:7000, pi2.local]\n    user: pi\n"
+    board = load(tmp_path, BOARDS + told).boards["pi"]
+    assert board.speed == 0.35
+    assert board.addresses == ("10.0.0.2:7000", "pi2.local")
+    assert board.user == "pi"
+    written = load(tmp_path, BOARDS + told).to_yaml()
+    assert load(tmp_path, written).boards["pi"] == board
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("speed: 0", "boards.pi.speed: found 0, expected more than 0"),
+        ("addresses: [a]", "expected as many addresses as boards (2)"),
+        ("addresses: [a, a]", "expected an address of its own for each board"),
+        ("addresses: [a, 'b;rm']", "addresses.1: found b;rm, expected a host or its address"),
+        ("addresses: [a, 'b:70000']", "found b:70000, expected a host or its address"),
+        ("addresses: [a, '-oProxyCommand=x']", "expected a host or its address"),
+        ("user: '-l'", "boards.pi.user: found -l, expected a user's name"),
+        ('directory: "a\\nb"', "expected a text of one line"),
+    ],
+)
+def test_boards_that_are_wrong(tmp_path: Path, line: str, told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        load(tmp_path, f"{BOARDS}    {line}\n")
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_boards_are_as_many_as_a_split_can_have_devices(tmp_path: Path) -> None:
+    assert load(tmp_path, BOARDS.replace("count: 2", "count: 1024")).boards["pi"].count == 1024
+    with pytest.raises(InputError, match=r"boards\.pi\.count: found 1025, expected at most 1024"):
+        load(tmp_path, BOARDS.replace("count: 2", "count: 1025"))

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from patience import LONG
 
 from forerun.errors import ForerunWarning, InputError
 from forerun.infrastructure import Infrastructure, detection
@@ -21,6 +22,12 @@ NodeName=n3 Arch=x86_64 CoresPerSocket=64 AvailableFeatures=(null) Gres=(null) R
 NodeName=g1 Arch=aarch64 CoresPerSocket=16 AvailableFeatures=mc Gres=gpu:a100:8(S:0-1) RealMemory=1000000 Sockets=1 ThreadsPerCore=1 Partitions=gpu
 NodeName=g2 Arch=aarch64 CoresPerSocket=16 AvailableFeatures=mc Gres=gpu:a100:8(S:0-1) RealMemory=1000000 Sockets=1 ThreadsPerCore=1 Partitions=gpu
 """  # noqa: E501
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs may take long to answer."""
+    monkeypatch.setattr(detection, "ASK", LONG)
 
 
 def test_this_machine(tmp_path: Path) -> None:

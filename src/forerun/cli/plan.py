@@ -74,19 +74,34 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    layers: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Of a network on boards: timed layers to predict by.",
+            show_default="the request's, or one's own",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Choose the best configuration for a request, and say why every other one lost."""
+    from forerun.cli.plan_inference import Wanted, plan_inference
     from forerun.infrastructure import Infrastructure
     from forerun.infrastructure.detection import machine
+    from forerun.planning.inference_request import InferenceRequest, load_request
     from forerun.planning.modak import is_modak, read_modak
     from forerun.planning.planner import plan as find
     from forerun.planning.planner import unmeasured
-    from forerun.planning.request import Request
     from forerun.study import Study
 
-    asked = read_modak(request) if is_modak(request) else Request.load(request)
+    asked = read_modak(request) if is_modak(request) else load_request(request)
     infrastructure = Infrastructure.load(Path(on)) if on else machine()
+    if isinstance(asked, InferenceRequest):
+        kept = (request, Path(on) if on and Path(on).exists() else None)
+        wanted = Wanted(trial, explain, rows, output, plot, layers, json, kept)
+        return plan_inference(asked, infrastructure, wanted)
+    if layers is not None:
+        raise InputError("--layers", layers, "a request with task: inference, and no application")
     if asked.study is None:
         tried = request.with_suffix(".db")  # of an earlier --trial, or of this one
         known = tried if trial is not None or tried.exists() else None
@@ -114,6 +129,7 @@ def plan(
         _explain(found, explain)
     else:
         _print(found, rows)
+    return None
 
 
 def _tried(asked: Request, path: Path, time: str) -> Path:

@@ -19,6 +19,9 @@ Scheduler = Literal["slurm", "pbs", "kubernetes", "none"]
 Container = Literal["apptainer", "singularity", "docker", "podman", "none"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}", re.ASCII)
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}", re.ASCII)
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\]"
+_ADDRESS = re.compile(rf"(?P<host>{_HOST})(?::(?P<port>[0-9]{{1,5}}))?", re.ASCII)
 
 
 def _named(name: str) -> str:
@@ -41,6 +44,20 @@ def _plain(text: str) -> str:
     return text
 
 
+def _addressed(text: str) -> str:
+    """A host's name or its address, with a port where it has one of its own: pi1.local:7000."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found["port"] or 1) < 2**16:
+        raise ValueError("a host or its address, with a port or without: 10.0.0.2:7000")
+    return text
+
+
+def _user(name: str) -> str:
+    if not _USER.fullmatch(name):
+        raise ValueError("a user's name of letters, digits, and . _ -")
+    return name
+
+
 def _known(name: str) -> str:
     from archspec.cpu import TARGETS
 
@@ -53,6 +70,7 @@ Name = Annotated[str, AfterValidator(_named)]
 Names = Annotated[tuple[Name, ...], Field(strict=False)]
 Features = Annotated[tuple[Annotated[str, AfterValidator(_featured)], ...], Field(strict=False)]
 Text = Annotated[str, AfterValidator(_plain)]
+Addresses = Annotated[tuple[Annotated[str, AfterValidator(_addressed)], ...], Field(strict=False)]
 Microarchitecture = Annotated[str, AfterValidator(_known)]
 # In a file that we write, with the unit that fits.
 Duration = Annotated[_documents.Duration, PlainSerializer(partial(written, kind="duration"))]
@@ -185,12 +203,26 @@ class Storage(Table):
 class Board(Table):
     """Small devices of one kind that serve a network together."""
 
-    count: Count
+    count: Annotated[int, Field(ge=1, le=1024)]  # as many as a split can have devices
     processors: Processors
     memory: Size  # of each
     link: Link
     model: Text = ""
-    power: NotNegative = 0.0
+    power: NotNegative = 0.0  # watts of each while it computes
+    # Of one of its devices, of the machine where layers were timed, as the device runs a network:
+    # layers that take 10 ms there take 10 ms / speed. None: nobody has said so.
+    speed: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False, strict=False)] | None = None
+    addresses: Addresses = ()  # of its devices, in their order; none: nobody connects to them
+    user: Annotated[str, AfterValidator(_user)] = ""  # that a package is pushed as
+    directory: Text = ""  # that packages are pushed to, on each
+
+    @model_validator(mode="after")
+    def _an_address_each(self) -> Self:
+        if self.addresses and len(self.addresses) != self.count:
+            raise ValueError(f"as many addresses as boards ({self.count})")
+        if len(set(self.addresses)) < len(self.addresses):
+            raise ValueError("an address of its own for each board")
+        return self
 
 
 class Infrastructure(Table):

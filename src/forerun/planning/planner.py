@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from forerun.planning.candidates import Candidate, candidates
 from forerun.planning.cautions import cautions_of
 from forerun.planning.constraints import Rules
 from forerun.planning.estimates import Estimator, Models, alone, predict
+from forerun.planning.inference_request import InferenceRequest
 from forerun.planning.memory import NOTE
 from forerun.planning.pays import Pays, beside, pays
 from forerun.planning.ranking import may_be_equal, ranked
@@ -27,6 +28,9 @@ from forerun.planning.reasons import Considered, known, with_reasons
 from forerun.planning.request import Request
 from forerun.planning.versions import version_notes
 from forerun.study import Study
+
+if TYPE_CHECKING:
+    from forerun.planning.inference import InferencePlan
 
 FORMAT = 1  # of the document that a plan is written as
 KEPT = 1_000  # candidates of a plan that are written down
@@ -83,8 +87,34 @@ class Plan:
         }
 
 
-def plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan:
-    """The best configuration for a request, by what the study's model says of each."""
+@overload
+def plan(
+    request: InferenceRequest, infrastructure: Infrastructure, study: Study | None = None
+) -> InferencePlan: ...
+@overload
+def plan(request: Request, infrastructure: Infrastructure, study: Study | None = None) -> Plan: ...
+def plan(
+    request: Request | InferenceRequest,
+    infrastructure: Infrastructure,
+    study: Study | None = None,
+) -> Plan | InferencePlan:
+    """The best configuration for a request, by what the study's model says of each.
+
+    Without a study it is the request's own; where that names none, candidates are not ranked. For a
+    network that is to run on boards it is a study of timed layers.
+    """
+    if isinstance(request, InferenceRequest):
+        from forerun.planning.inference import plan_inference  # late: it needs onnx
+
+        return plan_inference(request, infrastructure, study)
+    if study is None:
+        if request.study is None:
+            return unmeasured(request, infrastructure)
+        study = Study.open(request.study)
+    return _plan(request, infrastructure, study)
+
+
+def _plan(request: Request, infrastructure: Infrastructure, study: Study) -> Plan:
     space, seen = study.space, study.table("seconds")
     if len(seen) < FEWEST:
         expected = f"at least {FEWEST} that ended well: forerun measure, or --trial SECONDS"

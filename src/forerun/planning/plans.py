@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -26,6 +26,9 @@ from forerun.planning.estimates import Estimate
 from forerun.planning.planner import FORMAT, Plan
 from forerun.planning.reasons import Considered
 from forerun.planning.request import Request
+
+if TYPE_CHECKING:
+    from forerun.planning.inference import InferencePlan
 
 SEAL = "seal"  # the field of a written plan that is not sealed itself
 _LONGEST = 2**26  # bytes: a plan of a thousand candidates is far shorter
@@ -105,7 +108,7 @@ class WrittenPlan:
     is_ours: bool
 
 
-def write_plan(plan: Plan, path: Path) -> None:
+def write_plan(plan: Plan | InferencePlan, path: Path) -> None:
     """Write the plan there, whole or not at all, with this user's seal where one can be kept."""
     document = plan.to_dict()
     try:
@@ -117,18 +120,29 @@ def write_plan(plan: Plan, path: Path) -> None:
     _outputs.write(path, f"{json.dumps(written, indent=2, ensure_ascii=False)}\n".encode())
 
 
-def read_plan(path: Path) -> WrittenPlan:
-    """The plan of a file; InputError, in one line, where it is none, newer or damaged."""
+def plan_document(path: Path) -> dict[str, Any]:
+    """What a plan's file holds, whatever it is for; InputError where it is none, or newer."""
+    if path.suffix in (".yaml", ".yml"):
+        raise InputError(str(path), "a YAML file", f"{_WRITES_IT}; a request becomes one by it")
     document = read_json(path, _LONGEST)
     if not {"request", "candidates"} <= document.keys():
         raise InputError(str(path), "a file that is no plan", _WRITES_IT)
-    seal = document.pop(SEAL, None)
     version = document.get("format")
     if version is None:
         found = "a plan of an earlier forerun, without what it is to run on"
         raise InputError(str(path), found, _WRITES_IT)
     if isinstance(version, int) and version > FORMAT:
         raise InputError(str(path), f"format {version}", f"{FORMAT} at most; a newer forerun")
+    return document
+
+
+def read_plan(path: Path) -> WrittenPlan:
+    """The plan of a file; InputError, in one line, where it is none, newer or damaged."""
+    document = plan_document(path)
+    seal = document.pop(SEAL, None)
+    if document.get("task") == "inference":
+        expected = "a plan of a training; forerun split cut --plan makes packages of this one"
+        raise InputError(str(path), "a plan for boards", expected)
     plan = _plan_of(document, f"{path}: ")
     try:
         text = _text(document)

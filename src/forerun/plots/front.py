@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from forerun.quantities import number
 
 if TYPE_CHECKING:
     from forerun.factors import Value
+    from forerun.planning.inference import InferencePlan
     from forerun.planning.planner import Plan
 
 
@@ -26,15 +28,15 @@ class Front:
     """
 
     rows: pd.DataFrame
-    taken: str  # "cost", "joules" or "nodes"
+    taken: str  # "cost", "joules", "nodes" or "devices"
     unit: str = ""  # of money
 
     @property
     def x(self) -> Axis:
         """The axis of what is taken besides time."""
         values = self.rows["taken"].tolist()
-        if self.taken == "nodes":
-            return factor_axis(values, "nodes")
+        if self.taken in ("nodes", "devices"):
+            return factor_axis(values, self.taken)
         # Money may be nothing, of which there is no logarithm.
         return target_axis(values, self.taken, self.unit, log=None if min(values) > 0 else False)
 
@@ -72,14 +74,35 @@ def front(plan: Plan) -> Front:
             "taken": values,
             "front": on_front(known),
             "chosen": [one is plan.chosen for one in known],
-            "setting": [
-                ", ".join(f"{name} {_value(one[name])}" for name in varied if name in one)
-                for one in settings
-            ],
+            "setting": [_setting(one, varied) for one in settings],
             "reason": [one.reason for one in known],
         }
     )
     return Front(rows, taken, plan.infrastructure.currency if taken == "cost" else "")
+
+
+def front_of_ways(plan: InferencePlan) -> Front:
+    """The table of a plan for boards: the time of an answer against the devices that it takes."""
+    known = [(one, one.estimate) for one in plan.considered if one.estimate is not None]
+    settings = [one.candidate.setting for one, _ in known]
+    varied = [name for name in settings[0] if len({one.get(name) for one in settings}) > 1]
+    rows = pd.DataFrame(
+        {
+            "seconds": [estimate.seconds for _, estimate in known],
+            "low": [estimate.low for _, estimate in known],
+            "high": [estimate.high for _, estimate in known],
+            "taken": [float(one.candidate.devices) for one, _ in known],
+            "front": [one.on_front for one, _ in known],
+            "chosen": [one is plan.chosen for one, _ in known],
+            "setting": [_setting(one, varied) for one in settings],
+            "reason": [one.reason for one, _ in known],
+        }
+    )
+    return Front(rows, "devices")
+
+
+def _setting(values: Mapping[str, Value], varied: Sequence[str]) -> str:
+    return ", ".join(f"{name} {_value(values[name])}" for name in varied if name in values)
 
 
 def _value(value: Value) -> str:

@@ -239,8 +239,9 @@ def front_figure(found: Front, colours: Colours = LIGHT) -> go.Figure:
 
 def _candidate_text(row: dict[Any, Any], found: Front) -> str:
     """What a pointer on a candidate shows: its setting, what it takes, and why it won or lost."""
-    nodes = f"{number(row['taken'])} nodes"
-    taken = nodes if found.taken == "nodes" else amount(row["taken"], found.taken, found.unit)
+    counted = f"{number(row['taken'])} {found.taken}"
+    is_count = found.taken in ("nodes", "devices")
+    taken = counted if is_count else amount(row["taken"], found.taken, found.unit)
     return (
         f"<b>{plain(row['setting'])}</b><br>{amount(row['seconds'])}"
         f" ({between(row['low'], row['high'])}), {plain(taken)}<br>{plain(row['reason'])}"
