@@ -27,7 +27,7 @@ Results go to standard output; progress, notes and warnings go to standard error
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | failed inside forerun; `FORERUN_DEBUG=1` shows the traceback |
+| 1 | failed inside forerun (`FORERUN_DEBUG=1` shows the traceback), or in a check of a split |
 | 2 | something given is wrong: one line says where, what was found and what was expected |
 | 3 | the job that was waited for did not end well |
 | 130 | interrupted |

@@ -11,7 +11,9 @@ import pytest
 
 from forerun import Factor, Point, Run, Space, Study
 from forerun.modelling.kept import kept
+from forerun.plots.deployments import Deployed
 from forerun.report import Findings, gather, page, write_figures, write_report
+from forerun.splitting.measured import DeviceShare, Measured, Timed, open_study, store
 
 HOSTILE = "</script><script>alert(1)</script>"
 
@@ -142,6 +144,65 @@ def test_of_many_levels_the_page_lists_both_ends(findings: Findings) -> None:
     assert "<td>level39</td>" in text
     assert "<td>level20</td>" not in text
     assert "… 16 more …" in text
+
+
+def test_deployed_jobs_have_a_section(findings: Findings, text: str) -> None:
+    point = Point({"kernel": 3, HOSTILE: 1})
+    job = Deployed(point, "n1", measured=2.0, predicted=1.5, low=1.4, high=1.6)
+    made = page(replace(findings, deployed=(job,)))
+    assert "<h2>Deployed jobs</h2>" not in text
+    assert "<h2>Deployed jobs</h2>" in made
+    assert "<td>n1</td>" in made
+    assert "1.4 s to 1.6 s</td><td>outside</td>" in made
+    assert HOSTILE not in made
+
+
+def test_networks_that_were_split_have_a_section(findings: Findings, text: str) -> None:
+    shares = [
+        DeviceShare(device=n, macs=10**6, weights_bytes=64, activations_bytes=64, sent_bytes=64)
+        for n in range(2)
+    ]
+    split = Measured(
+        network=HOSTILE,
+        layout="rows",
+        devices=2,
+        samples=10,
+        p50=0.001,
+        p99=0.002,
+        per_second=900.0,
+        difference=1e-7,
+        same_class=10,
+        shares=tuple(shares),
+    )
+    title = "The network on several devices"
+    assert title not in text
+    made = page(replace(findings, splits=(split,)))
+    assert f"<h2>{title}</h2>" in made
+    assert "the class is the same for all 10 samples" in made
+    assert made.count('<i class="bar" style="width: 50.0%">') == 2
+    assert HOSTILE not in made
+    assert set(Parsed(made).figures()) == set(Parsed(text).figures())
+
+
+def test_splits_come_from_the_study_itself_and_from_those_beside_it(tmp_path: Path) -> None:
+    share = DeviceShare(device=0, macs=1, weights_bytes=1, activations_bytes=1, sent_bytes=1)
+    timed = Timed(1.8e9, (0.1,), (0.1,))
+    split = Measured(
+        network="lenet",
+        layout="whole",
+        devices=1,
+        samples=1,
+        p50=0.1,
+        p99=0.1,
+        per_second=10.0,
+        shares=(share,),
+    )
+    beside, own = open_study(tmp_path / "beside.db"), open_study(tmp_path / "own.db")
+    store(beside, split, timed)
+    settings = [split.model_copy(update={"in_flight": n, "p50": 0.1 / n}) for n in (1, 2, 3, 4)]
+    for one in settings:
+        store(own, one, Timed(1.8e9, (one.p50,), (one.p50,)))
+    assert gather(own, beside=[beside]).splits == (*settings, split)
 
 
 def test_too_few_points_are_refused(findings: Findings, tmp_path: Path) -> None:

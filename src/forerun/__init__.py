@@ -29,9 +29,13 @@ if TYPE_CHECKING:
     from forerun.modelling.explain import Explanation
     from forerun.modelling.held_out import HeldOut, held_out
     from forerun.modelling.suggest import Suggestion, suggest
+    from forerun.planning.inference import InferencePlan
+    from forerun.planning.inference_request import InferenceRequest
     from forerun.planning.planner import Plan, plan
     from forerun.planning.request import Request
     from forerun.report import write_report
+    from forerun.splitting.decouple import decouple
+    from forerun.splitting.split import Split, split
     from forerun.study import Run, Study
 
 __version__ = "0.1.0.dev0"
@@ -45,6 +49,8 @@ _MODULES = {
     "ForerunError": "forerun.errors",
     "ForerunWarning": "forerun.errors",
     "HeldOut": "forerun.modelling.held_out",
+    "InferencePlan": "forerun.planning.inference",
+    "InferenceRequest": "forerun.planning.inference_request",
     "Infrastructure": "forerun.infrastructure",
     "InputError": "forerun.errors",
     "JobError": "forerun.errors",
@@ -55,14 +61,17 @@ _MODULES = {
     "Request": "forerun.planning.request",
     "Run": "forerun.study",
     "Space": "forerun.factors",
+    "Split": "forerun.splitting.split",
     "Study": "forerun.study",
     "StudyError": "forerun.errors",
     "Suggestion": "forerun.modelling.suggest",
     "TableError": "forerun.errors",
+    "decouple": "forerun.splitting.decouple",
     "held_out": "forerun.modelling.held_out",
     "measure": "forerun.measuring.measure",
     "plan": "forerun.planning.planner",
     "read_runs": "forerun.importing",
+    "split": "forerun.splitting.split",
     "suggest": "forerun.modelling.suggest",
     "write_report": "forerun.report",
     "DataWarning": "forerun.errors",
@@ -78,6 +87,8 @@ __all__ = [
     "ForerunError",
     "ForerunWarning",
     "HeldOut",
+    "InferencePlan",
+    "InferenceRequest",
     "Infrastructure",
     "InputError",
     "JobError",
@@ -88,15 +99,18 @@ __all__ = [
     "Request",
     "Run",
     "Space",
+    "Split",
     "Study",
     "StudyError",
     "Suggestion",
     "TableError",
     "__version__",
+    "decouple",
     "held_out",
     "measure",
     "plan",
     "read_runs",
+    "split",
     "suggest",
     "write_report",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,16 @@ from forerun.factors import Factor, Space, Value
 from forerun.modelling.explain import Explanation, FactorEffect
 from forerun.modelling.kept import KeptModel, fit_kept, kept
 from forerun.plots import tables
+from forerun.plots.deployments import Deployed, deployed
 from forerun.plots.document import asset, script_hash
 from forerun.quantities import amount, between, number, percent, unit_of
+from forerun.splitting.measured import splits_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
     from matplotlib.figure import Figure
 
+    from forerun.splitting.measured import Measured
     from forerun.study import Study
 
 COVERAGE = 0.9
@@ -62,6 +65,8 @@ class Findings:
     noise: float | None
     reference: dict[str, Value]
     curves: tuple[Curve, ...]
+    deployed: tuple[Deployed, ...] = ()
+    splits: tuple[Measured, ...] = ()  # of networks that were cut over several devices, and run
 
     @property
     def unit(self) -> str:
@@ -74,12 +79,17 @@ class Findings:
         return float(self.rows["inside"].mean())
 
 
-def write_report(study: Study, path: str | Path, target: str = "seconds") -> Path:
-    """Write the page about the study's model of `target`, fitting it first where need be."""
-    return write_page(gather(study, target), Path(path))
+def write_report(
+    study: Study, path: str | Path, target: str = "seconds", beside: Iterable[Study] = ()
+) -> Path:
+    """Write the page about the study's model of `target`, fitting it first where need be.
+
+    `beside` are studies of splits, which `forerun split bench` measured: the page shows them too.
+    """
+    return write_page(gather(study, target, beside), Path(path))
 
 
-def gather(study: Study, target: str = "seconds") -> Findings:
+def gather(study: Study, target: str = "seconds", beside: Iterable[Study] = ()) -> Findings:
     """The model, its judgement on runs that it has not seen, and the table of every figure."""
     count = len(study.table(target).drop(columns=target).drop_duplicates())
     if count < FEWEST_POINTS:
@@ -98,6 +108,7 @@ def gather(study: Study, target: str = "seconds") -> Findings:
         for name in space.numeric
         if table[name].nunique() > 1
     )
+    rows = tables.measured(model, table, target, COVERAGE)
     return Findings(
         path=Path(study.path),
         target=target,
@@ -106,10 +117,12 @@ def gather(study: Study, target: str = "seconds") -> Findings:
         failures=len(study.failures()),
         fitted=fitted,
         explanation=model.explain(),
-        rows=tables.measured(model, table, target, COVERAGE),
+        rows=rows,
         noise=tables.repeat_spread(table, target),
         reference=at,
         curves=curves,
+        deployed=deployed(study.runs("ok"), target, rows),
+        splits=tuple(one for each in (study, *beside) for one in splits_of(each)),
     )
 
 
@@ -126,6 +139,7 @@ def page(findings: Findings) -> str:
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
+    from forerun.plots import splits
     from forerun.plots.mathml import mathml
 
     environment = Environment(
@@ -141,6 +155,7 @@ def page(findings: Findings) -> str:
         "error": lambda share: "–" if share is None else _unbroken(percent(share)),
         "value": _value,
         "doubling": _doubling,
+        "unbroken": _unbroken,
     }
     environment.filters |= filters
     library, script = get_plotlyjs(), asset("report.js")
@@ -162,6 +177,7 @@ def page(findings: Findings) -> str:
         mathml=Markup(mathml(findings.fitted.model.formula(style="python"), findings.target)),
         figures=_page_figures(findings),
         commands=_commands(findings),
+        split=splits.section(findings.splits),
         style=asset("report.css"),
         library=library,
         script=script,

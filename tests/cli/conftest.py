@@ -2,13 +2,17 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+from patience import LONG
 
 from forerun.cli import main
 from forerun.factors import Factor, Space
+from forerun.jobs import Command, Timing, time_command
 from forerun.study import Run, Study
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "json.md"
@@ -71,6 +75,7 @@ def forerun(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 Described = Callable[[str], set[str]]
 Planned = Callable[..., None]
+Unstalled = Callable[[Callable[[Command], float]], None]
 
 
 @pytest.fixture
@@ -85,11 +90,51 @@ def described() -> Described:
 
 
 @pytest.fixture
+def unstalled(monkeypatch: pytest.MonkeyPatch) -> Unstalled:
+    """Commands of which none takes more than so many seconds, by their timings.
+
+    They run to their ends; but where the machine stands still, that neither spends a budget nor
+    makes one of them look slow.
+    """
+
+    def limit(most: Callable[[Command], float]) -> None:
+        def timed(command: Command, *others: Any) -> Timing:
+            timing = time_command(command, *others)
+            if timing.seconds is None:
+                return timing
+            took = min(timing.seconds, most(command))
+            return replace(timing, seconds=took, wall_seconds=took)
+
+        monkeypatch.setattr("forerun.measuring.runner.time_command", timed)
+
+    return limit
+
+
+@pytest.fixture
+def halves(request: pytest.FixtureRequest, forerun: Forerun, cnn: Path, tmp_path: Path) -> Path:
+    """The network by rows over two devices."""
+    request.getfixturevalue("patient_devices")
+    folder = tmp_path / "halves"
+    words = ("--devices", 2, "--layout", "rows", "-o", folder)
+    assert forerun("split", "cut", cnn, *words).code == 0
+    return folder
+
+
+@pytest.fixture
+def digits(tmp_path: Path) -> Path:
+    """Six samples as the network takes them."""
+    path = tmp_path / "digits.npy"
+    np.save(path, np.random.default_rng(1).random((6, 1, 8, 8), np.float32))
+    return path
+
+
+@pytest.fixture
 def deployable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A request for a real program, its study, and a machine to run on."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("forerun.jobs.local._STARTING", LONG)
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "here.yaml").write_text(MACHINE)
     space = Space([Factor.parse("epochs=1,2,4,8")])

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
 
 def test_cancel(forerun: Forerun, deployable: Path, planned: Planned, described: Described) -> None:
-    planned(epochs=2000)
+    planned(epochs=20_000)
     forerun("deploy", "plan.json", "-o", "run")
     done = forerun("cancel", "toy", "--json")
     assert done.code == 0, done.err
     assert done.document["state"] == "cancelled"
     assert set(done.document) == described("cancel")
-    assert forerun("cancel", "toy").code == 0  # left as it is
+    again = forerun("cancel", "toy")
+    assert again.code == 0
+    assert "it had ended before (cancelled): nothing was cancelled" in again.err
     with Study.open(deployable / "toy.db") as study:
         assert len(study.table()) == 12

@@ -170,14 +170,20 @@ def test_a_reader_that_leaves_early_is_no_error(lenet_study: Study) -> None:
 
 
 SLOW = ["archspec", "matplotlib", "numpy", "pandas", "plotly", "psutil", "regex", "scipy"]
-SLOW += ["sklearn", "torch", "yaml"]
+SLOW += ["onnx", "onnxruntime", "PIL", "sklearn", "torch", "yaml"]
+EVERY = [[name] for name in (*VERBS, *GROUPS)]
+EVERY += [
+    [name, str(verb.name)]
+    for name, (group, _) in GROUPS.items()
+    for verb in group.registered_commands
+]
 
 
 @pytest.mark.parametrize(
     ("asked", "slow"),
     [
         ([[]], [*SLOW, "pydantic"]),
-        ([[name] for name in (*VERBS, *GROUPS)], SLOW),  # Typer itself takes pydantic for these
+        (EVERY, SLOW),  # Typer itself takes pydantic for these
     ],
     ids=["all", "each verb"],
 )

@@ -6,30 +6,47 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
+from patience import LONG
 
-from forerun.cli import demo_live
+from forerun.cli import demo_live, demo_split
 from forerun.cli.demo_recorded import FACTORS, shipped_runs, split
 from forerun.errors import InputError
 from forerun.study import Study
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Forerun, Printed
+    from tests.cli.conftest import Forerun, Printed, Unstalled
 
-# In place of the training script, which needs PyTorch: the same options, and times like its own.
+# In place of the training script, which needs PyTorch: the same options, times like its own, and a
+# network beside it that it exports.
 TRAINING = """
-import argparse, time
+import argparse, pathlib, shutil, time
 parser = argparse.ArgumentParser()
+parser.add_argument("--export")
 for name in ("filters", "batch", "chunks", "workers"):
-    parser.add_argument("--" + name, type=int, required=True)
-o = parser.parse_args()
+    parser.add_argument("--" + name, type=int, default=1)
+o = parser.parse_known_args()[0]
 time.sleep(0.01 + 1e-4 * o.chunks * o.filters / o.workers + 0.05 / o.batch)
+if o.export:
+    shutil.copy(pathlib.Path(__file__).with_name("small.onnx"), o.export)
+    print("exported to", o.export)
 """
 
 
 @pytest.fixture
-def training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def training(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    cnn: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unstalled: Unstalled,
+) -> Path:
     """A program that the demo measures in place of the real one; it logs nothing."""
+    assert cnn.parent == tmp_path
+    request.getfixturevalue("patient_devices")
+    unstalled(lambda _: 0.2)  # a budget of two seconds is enough for ten runs
+    monkeypatch.setattr("forerun.jobs.local._STARTING", LONG)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("FORERUN_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     script = tmp_path / "train {script}.py"
     script.write_text(TRAINING)
@@ -47,11 +64,16 @@ def test_the_demo_measures_and_then_runs_what_it_predicted(
     done = forerun("demo", "-o", training, "--budget", "2")
     assert done.code == 0
     first = ["measure", "fit", "explain", "predict", "measure"]
-    assert typed(done) == [*first, "plan", "deploy", "plan", "report"]
+    last = ["plan", "deploy", "plan", *["split"] * 4, "report"]
+    assert typed(done) == [*first, *last]
     assert "Predicted: " in done.out
     assert "Measured:  " in done.out
     assert "the interval" in done.out
-    assert (training / "report.html").stat().st_size > 1_000_000
+    page = (training / "report.html").read_text()
+    assert "Deployed jobs" in page
+    assert "The network on several devices" in page
+    assert "the class is the same for all 100 samples" in page
+    assert "297 of 297" in done.out  # the classes of the two devices are those of one
     with Study.open(training / "lenet.db") as study:
         runs = study.runs("ok")
         assert study.space.intrinsic == ("filters",)
@@ -72,6 +94,28 @@ def test_the_demo_measures_and_then_runs_what_it_predicted(
     assert again["job"].endswith("job-2")
     assert again["low"] <= again["predicted"] <= again["high"]
     assert again["measured"] > 0
+    assert again["digits"] == 297
+    assert 0 < again["recognised"] < 100  # its weights are random
+
+
+def test_without_onnxruntime_no_network_is_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert demo_split.can_split()
+    monkeypatch.setattr(demo_split, "_NEEDED", ("onnx", "onnx_of_another_name"))
+    assert not demo_split.can_split()
+    assert capsys.readouterr().err == (
+        "onnx_of_another_name cannot be imported, so no network is cut over devices:"
+        " pip install 'forerun[split]'\n"
+    )
+
+
+def test_a_training_that_fails_ends_the_demo(training: Path) -> None:
+    (training.parent / "small.onnx").unlink()
+    script = str(training.parent / "train {script}.py")
+    training.mkdir()
+    with pytest.raises(InputError, match=r"the training of the network: found FileNotFoundError"):
+        demo_split.split(training, [sys.executable, "-I", "-S", script])
 
 
 def test_a_demo_that_cannot_measure_says_how_to_go_on(forerun: Forerun, training: Path) -> None:

@@ -6,16 +6,24 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from patience import LONG
 
 from forerun.study import Study
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun, Planned
+
+# Goes on until there is a file.
+HELD = f"""
+import pathlib, time
+limit = time.monotonic() + {LONG}
+while not pathlib.Path("go").exists() and time.monotonic() < limit:
+    time.sleep(0.05)
+"""
 
 
 def test_the_way_from_a_plan_to_a_better_plan(
@@ -70,7 +78,8 @@ def test_a_job_that_fails_ends_with_three(
 def test_who_interrupts_waiting_leaves_the_job_running(
     forerun: Forerun, deployable: Path, planned: Planned
 ) -> None:
-    planned(epochs=100)
+    planned()
+    (deployable / "train.py").write_text(HELD)
     words = [sys.executable, "-m", "forerun", "deploy", "plan.json", "-o", "run", "--wait"]
     waiting = subprocess.Popen(
         words,
@@ -80,16 +89,14 @@ def test_who_interrupts_waiting_leaves_the_job_running(
         # Whoever starts the tests in the background has them ignore it, and their children too.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    until = time.monotonic() + 60
-    while not (deployable / "run" / "job.out").exists():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    time.sleep(0.5)
+    assert waiting.stderr is not None
+    assert any(line.startswith("running") for line in waiting.stderr)  # it is waited for
     waiting.send_signal(signal.SIGINT)
-    _, said = waiting.communicate(timeout=30)
+    _, said = waiting.communicate(timeout=LONG)
     assert waiting.returncode == 130
     assert re.search(r"job local-\w+ goes on: forerun status \w{8} finds it", said)
     assert forerun("status", "toy", "--json").document["state"] == "running"
+    (deployable / "go").touch()
     assert forerun("watch", "toy").code == 0
     with Study.open(deployable / "toy.db") as study:
         assert study.runs()[-1].seconds is not None
@@ -99,7 +106,7 @@ def test_who_interrupts_waiting_leaves_the_job_running(
     ("words", "told"),
     [
         (("none.json",), "none.json"),
-        (("here.yaml",), "expected JSON"),
+        (("here.yaml",), "expected a plan as forerun plan -o writes it"),
         (("plan.json", "--candidate", "9"), "--candidate: found 9, expected a number from 1 to 1"),
         (("plan.json", "--on", "moab"), "--on: found moab, expected one of local, slurm"),
         (("plan.json", "-o", "/proc/run"), "another one with -o"),
@@ -128,3 +135,21 @@ def test_a_scheduler_that_is_not_there(
     assert done.code == 2
     assert len(done.errors) == 1
     assert "sbatch" in done.errors[0]
+
+
+def test_patience_is_for_those_who_wait(
+    forerun: Forerun, deployable: Path, planned: Planned
+) -> None:
+    planned()
+    done = forerun("deploy", "plan.json", "--patience", "10min")
+    assert done.code == 2
+    (told,) = done.errors
+    assert told.startswith("forerun: error: --patience: found 10min, expected --wait with it")
+    assert not list(deployable.glob("toy-*"))
+
+
+def test_a_request_is_no_plan(forerun: Forerun, deployable: Path) -> None:
+    (deployable / "request.yaml").write_text("name: toy\n")
+    done = forerun("deploy", "request.yaml")
+    assert done.code == 2
+    assert "found a YAML file, expected a plan as forerun plan -o writes it" in done.errors[0]

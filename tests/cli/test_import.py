@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import optuna
 import pytest
+from patience import LONG
 
 from forerun.errors import StudyError
 from forerun.importing import read_runs
@@ -226,7 +227,10 @@ def test_notes_go_to_standard_error(forerun: Forerun, tmp_path: Path) -> None:
     assert printed.err == "left out, one value in all runs: host (--factors)\n"
 
 
-def test_every_format_arrives(forerun: Forerun, tmp_path: Path) -> None:
+def test_every_format_arrives(
+    forerun: Forerun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forerun.importing.pattern.LONGEST_SEARCH", LONG)
     storage = tmp_path / "trials.db"
     study = optuna.create_study(storage=f"sqlite:///{storage}")
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)

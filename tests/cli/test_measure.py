@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from patience import LONG
 
 from forerun.study import Study
 
@@ -188,13 +189,14 @@ def test_where_and_shell_and_environment(forerun: Forerun) -> None:
 
 def test_levers_need_no_hole(forerun: Forerun) -> None:
     Path("train.py").write_text(
-        "import os, sys, time\n"
+        "import os, sys\n"
         "told = [os.environ[name] for name in ('OMP_NUM_THREADS', 'OMP_PROC_BIND')]\n"
-        "time.sleep(0.2 / int(told[0]))\n"
+        "print('took', 0.2 / int(told[0]), 's')\n"
         "print(*sys.argv[1:], *told, file=open('log', 'a'))\n"
     )
     factors = ("-f", "batch=16", "-f", "threads=1,2", "-f", "affinity=none,close")
-    words = (f"{sys.executable} train.py {{batch}}", *factors, "--design", "grid", "--warmup", "0")
+    design = ("--design", "grid", "--warmup", "0", "--marker", "took (.*) s")
+    words = (f"{sys.executable} train.py {{batch}}", *factors, *design)
     first = forerun("measure", *words, "-o", "runs.db", "--dry-run").out
     assert "$ OMP_NUM_THREADS=" in first
     assert "3 runs made" in forerun("measure", *words, "-o", "runs.db", "--runs", "3").out
@@ -202,8 +204,8 @@ def test_levers_need_no_hole(forerun: Forerun) -> None:
     lines = sorted(Path("log").read_text().splitlines())
     assert lines == ["16 1 close", "16 1 false", "16 2 close", "16 2 false"]
     with Study.open("runs.db") as study:
-        by_threads = study.table().groupby("threads")["seconds"].min()
-    assert 0.05 < by_threads[1] - by_threads[2] < 5.0
+        table = study.table()
+    assert (table["seconds"] == 0.2 / table["threads"]).all()  # each has the time of its threads
     wrong = forerun("measure", *words, "-f", "allocator=best", "-o", "other.db")
     assert wrong.code == 2
     assert "allocator: found best, expected one of glibc, jemalloc, tcmalloc" in wrong.err
@@ -331,7 +333,7 @@ def test_a_command_whose_last_word_is_a_toml_file_is_a_command(forerun: Forerun)
 
 
 def test_ctrl_c_leaves_a_study_that_goes_on(tmp_path: Path) -> None:
-    words = ["sleep {pause}", "-f", "pause=0.01,30", "--design", "grid", "--warmup", "0"]
+    words = ["sleep {pause}", "-f", "pause=0.01,600", "--design", "grid", "--warmup", "0"]
     command = [sys.executable, "-m", "forerun", "measure", *words, "-o", "runs.db"]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
@@ -340,9 +342,9 @@ def test_ctrl_c_leaves_a_study_that_goes_on(tmp_path: Path) -> None:
         time.sleep(0.01)
     time.sleep(0.5)
     os.kill(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=LONG)
     assert running.returncode == 130
     assert "Traceback" not in err
     assert "next: forerun measure runs.db" in out
     with Study.open(tmp_path / "runs.db") as study:
-        assert [run.status for run in study.runs() if run.point["pause"] == 30] == []
+        assert [run.status for run in study.runs() if run.point["pause"] == 600] == []

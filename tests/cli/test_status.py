@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from patience import wait_for
 
 from forerun.deploying.deployment import Deployment
 from forerun.study import Study
@@ -20,10 +21,7 @@ def test_status_finds_it_and_stores_its_time(
     planned(epochs=1)
     made = forerun("deploy", "plan.json", "-o", "run", "--json").document
     short = made["uid"][:8]
-    until = time.monotonic() + 30
-    while forerun("status", short, "--json").document["result"] is None:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_for(lambda: forerun("status", short, "--json").document["result"] is not None)
     found = forerun("status", "run", "--json").document
     assert found["result"]["status"] == "ok"
     assert set(found) == described("status")

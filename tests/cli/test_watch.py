@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun, Planned
+
+
+class Training:
+    """A training that writes twenty steps a second into a log, and the clock by which it does."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._now, self._step = log, 0.0, 0
+        self.sleep(0.1)
+
+    def time(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+        with self._log.open("a") as log:
+            while self._step < min(round(20 * self._now), 30):
+                self._step += 1
+                log.write(f"epoch {self._step}/30\n")
 
 
 def test_watch_a_job(forerun: Forerun, planned: Planned, described: Described) -> None:
@@ -24,12 +42,10 @@ def test_watch_a_job(forerun: Forerun, planned: Planned, described: Described) -
 
 
 def test_watch_a_log_that_is_being_written(
-    forerun: Forerun, deployable: Path, described: Described
+    forerun: Forerun, deployable: Path, described: Described, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with (deployable / "log").open("w") as log:
-        writer = subprocess.Popen([sys.executable, "train.py", "30", "0"], stdout=log)
-        done = forerun("watch", "log", "--marker", "epoch {n}/{of}")
-        writer.wait()
+    monkeypatch.setattr("forerun.cli.watch.time", Training(deployable / "log"))
+    done = forerun("watch", "log", "--marker", "epoch {n}/{of}")
     assert done.code == 0
     assert "step 30 of 30, the last" in done.out
     assert re.search(r"step \d+ of 30: \d+ % done, about .* left \(.* to .*\)", done.err)

@@ -53,7 +53,7 @@ def test_list_as_json(forerun: Forerun, pytorch: Path, home: Path) -> None:
     assert first["environment"] == str(pytorch.parents[1])
     assert first["networks"] == ["lenet", "mnist-cnn", "resnet50", "transformer"]
     assert [other["state"] for other in others] == ["missing"] * 3
-    assert [one["ready"] for one in document["data"]] == [False] * 4
+    assert [one["ready"] for one in document["data"]] == [False] * 5
 
 
 @pytest.mark.parametrize("verb", ["list", "command pytorch"])

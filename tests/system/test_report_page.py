@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import LONG
 from playwright.sync_api import Page, sync_playwright
 
 from forerun import Study, write_report
@@ -12,8 +13,11 @@ from forerun import Study, write_report
 @pytest.fixture(scope="module")
 def page(chromium: str) -> Iterator[Page]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"], timeout=1000 * LONG
+        )
         context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True)
+        context.set_default_timeout(1000 * LONG)
         yield context.new_page()
         browser.close()
 

@@ -24,6 +24,7 @@ from forerun.cli import (
     predict,
     report,
     show,
+    split,
     status,
     suggest,
     watch,
@@ -40,7 +41,7 @@ Start with `forerun demo`, or with a command of your own:
 `forerun measure 'python train.py --batch {batch}' -f batch=16..256 -o runs.db`.
 """
 _EPILOG = (
-    "Exit codes: 0 done, 1 failed inside forerun, 2 something given is wrong, "
+    "Exit codes: 0 done, 1 failed inside forerun or in a check, 2 something given is wrong, "
     "3 the job that was waited for did not end well, 130 interrupted. "
     "FORERUN_DEBUG=1 shows the traceback of a failure."
 )
@@ -77,6 +78,7 @@ for _name, (_verb, _panel) in VERBS.items():
 GROUPS: dict[str, tuple[typer.Typer, str]] = {
     "workload": (workload.app, "Runs"),
     "infra": (infra.app, "Plan"),
+    "split": (split.app, "Split"),
 }
 for _name, (_group, _panel) in GROUPS.items():
     app.add_typer(_group, name=_name, rich_help_panel=_panel)

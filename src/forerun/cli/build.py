@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from forerun.deploying.image import Flavour
     from forerun.planning.planner import Plan
 
-FOLDER = "image"  # in the job's, with the recipes and all that they need
 FLAVOURS: tuple[Flavour, ...] = ("pip", "official", "source")
 
 
@@ -63,12 +62,15 @@ def build(
     with working("reading the plan"):
         from forerun.deploying.deployment import Deployment
         from forerun.deploying.making import BESIDE
+        from forerun.deploying.present import FOLDER
         from forerun.planning.plans import read_plan
 
         written = read_plan(plan)
     kind = _flavour(flavour, written.plan)
     beside = BESIDE if kind is not None and not written.plan.request.application.image else ""
     trusted(written, candidate, on, trust, folder=output, image=image or beside)
+    if kind is not None and lock:
+        note("asking pip for the versions and hashes of the image: this can take some minutes")
     with working("choosing the image"):
         write = None if kind is None else recipes(written.plan, candidate - 1, kind, base, lock)
     made = Deployment.make(written.plan, candidate - 1, output, backend=on, image=image or beside)
@@ -117,17 +119,14 @@ def _names(folder: Path) -> list[str]:
 
 
 def _print(made: Deployment, plan: Path) -> None:
+    from forerun.deploying.present import FOLDER, how_to_build
+
     to = results()
     for name in _names(made.folder):
         to.print(shown(made.folder / name), soft_wrap=True)
     image = made.record.image
     if image and not Path(image).exists() and (made.folder / FOLDER).is_dir():
-        place = shlex.quote(str(made.folder / FOLDER))
-        if image.startswith("/"):
-            note(f"next: cd {place} && apptainer build {shlex.quote(image)} image.def")
-        else:
-            builder = "podman" if made.record.runtime == "podman" else "docker"
-            note(f"next: cd {place} && {builder} build -t {image} .")
+        note(f"next: {how_to_build(made.record)}")
     if made.record.backend == "sky":
         task = shlex.quote(str(made.script))
         to.print(f"next: sky launch {shown(task)}", soft_wrap=True)

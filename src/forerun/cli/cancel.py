@@ -15,6 +15,8 @@ def cancel(job: Job, json: Json = False) -> None:
     one = find(job)
     if one.record.result is None:
         one.cancel()
+    else:
+        note(f"it had ended before ({one.record.state.replace('_', ' ')}): nothing was cancelled")
     until = time.monotonic() + WAIT
     now = one.progress()
     while not now.state.has_ended and time.monotonic() < until:

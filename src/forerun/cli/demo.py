@@ -35,12 +35,13 @@ def demo(
     ] = _BUDGET,
     json: Json = False,
 ) -> None:
-    """Go the whole way in about five minutes: measure, fit, predict, check, plan, deploy, report.
+    """Go the whole way in about five minutes: measure, fit, predict, plan, deploy, split, report.
 
     A real PyTorch training script is measured on this machine. Then a configuration that was not
     run is predicted, and run after all; the best one is planned, run as a job, and its time goes
-    back. PyTorch is set up first in a folder of its own, unless this
-    Python has it. Interrupted, the next start goes on with the runs that there are.
+    back. A small network is trained, cut over two devices of this machine, and its answers are
+    compared. PyTorch is set up first in a folder of its own, unless this Python has it.
+    Interrupted, the next start goes on with the runs that there are.
     """
     walk = _recorded if recorded else _live(budget)
     try:

@@ -1,4 +1,4 @@
-"""The demonstration on this machine: a PyTorch training, measured, learnt, predicted, deployed."""
+"""The demonstration on this machine: a PyTorch training, measured, learnt, deployed, and split."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from forerun.cli.common import note
 from forerun.cli.demo_deploy import deploy
+from forerun.cli.demo_split import can_split, split
 from forerun.cli.demo_steps import say, type_
 from forerun.cli.tables import words as words_of
 from forerun.errors import InputError
@@ -35,12 +36,14 @@ _COVERAGE = 0.9
 def trainer() -> list[str]:
     """The program that trains: of this Python if it has PyTorch, else of an environment for it.
 
+    The trained network is exported in the end, so what that takes counts as part of PyTorch.
+
     InputError where no environment can be made.
     """
     from forerun.workloads.environments import FRAMEWORKS, state, words
 
     pytorch = FRAMEWORKS["pytorch"]
-    if importlib.util.find_spec("torch") is not None:
+    if all(importlib.util.find_spec(name) for name in ("torch", "onnx", "onnxscript")):
         return [sys.executable, str(pytorch.script)]
     if state(pytorch) != "ready":
         pins = " and ".join(pytorch.packages)
@@ -79,7 +82,9 @@ def walk(output: Path, training: Sequence[str], budget: str) -> dict[str, Any]:
     verdict["measured"] = _measured(study, point)
     say(_comparison(verdict))
     made = deploy(output, command, file)
-    type_("report", str(file), "-o", str(page))
+    made |= split(output, training) if can_split() else {}
+    beside = ("--split", made["split_study"]) if "split_study" in made else ()
+    type_("report", str(file), *beside, "-o", str(page))
     say(_closing(page))
     found = {"directory": str(output), "study": str(file), "page": str(page), **made}
     return {**found, "runs": len(study.runs("ok")), "point": dict(point), **verdict}
@@ -150,5 +155,6 @@ def _closing(page: Path) -> str:
         "  forerun fit runs.db\n"
         "  forerun report runs.db\n"
         "  forerun plan request.yaml -o plan.json\n"
-        "  forerun deploy plan.json --wait"
+        "  forerun deploy plan.json --wait\n"
+        "  forerun split cut network.onnx --devices 4 -o boards"
     )

@@ -66,6 +66,8 @@ def deploy(
 
         written = read_plan(plan)
     most = _patience(patience)
+    if most is not None and not wait:
+        raise InputError("--patience", patience, "--wait with it: without, nothing is waited for")
     if on == "sky" and not dry_run:
         raise InputError("--on", on, "forerun build --on sky, and sky launch with what it writes")
     trusted(written, candidate, on, trust, folder=output, image=image)

@@ -127,7 +127,8 @@ def trusted(
         return
     from forerun.deploying.making import making
 
-    for line in _what_runs(making(written.plan, candidate - 1, folder, on, "0" * 32, image)):
+    made = making(written.plan, candidate - 1, folder, on, "0" * 32, image)
+    for line in _what_runs(made, folder):
         note(line)
     if not trust:
         raise InputError(
@@ -142,7 +143,7 @@ _SAID = {"prologue": "before", "epilogue": "afterwards", "after": "after job"}
 _APART = ("words", "uid", "folder", "made_by", "nodes", "directory")
 
 
-def _what_runs(made: Made) -> Iterator[str]:
+def _what_runs(made: Made, folder: Path | None) -> Iterator[str]:
     """All of a job that is not as it is in any job: what looks harmless may do the harm."""
     spec = made.spec
     yield f"$ {shlex.join(spec.words)}"
@@ -153,7 +154,7 @@ def _what_runs(made: Made) -> Iterator[str]:
             name = _SAID.get(field.name, field.name.replace("_", " "))
             yield from (f"  {name}: {text}" for text in _texts(field.name, value))
     yield f"  directory: {spec.directory or 'the folder of the job'}"
-    yield f"  folder: {spec.folder}"
+    yield f"  folder: {spec.folder if folder else 'a new one here'}"
     yield f"  study: {made.record.study or 'none'}"
     where = f"{made.record.partition} of {made.record.infrastructure}"
     yield f"  on: {where}, {counted(spec.nodes, 'node')}, by {made.record.backend}"

@@ -29,6 +29,14 @@ def report(
         ),
     ] = None,
     target: Target = "seconds",
+    split: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Also report what `forerun split bench` measured into this study.",
+            show_default=False,
+        ),
+    ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Also write each figure here.", show_default=False),
@@ -41,7 +49,7 @@ def report(
     """Write one self-contained HTML page about a study's model; it needs no network.
 
     Measured against predicted, scaling curves with their intervals, the contribution of each
-    factor, residuals, the formula and how far to trust it.
+    factor, residuals, the formula and how far to trust it; and networks that were split, if any.
     """
     from forerun._outputs import check_page
     from forerun.study import Study
@@ -56,7 +64,7 @@ def report(
         from forerun.report import gather, write_figures, write_page  # late: it takes its time
 
         with working("drawing the report"):
-            findings = gather(opened, column)
+            findings = gather(opened, column, [Study.open(path) for path in split or []])
             write_page(findings, page)
             files = write_figures(findings, figures, figure_format) if figures else []
     if json:

@@ -54,6 +54,8 @@ def status(
         results().print("no jobs yet; forerun deploy PLAN submits one")
         return
     made = table("uid", "name", "job", "by", "state", "run")
+    for column in made.columns:
+        column.no_wrap = column.header in ("uid", "job")  # people copy these
     for one, progress in now:
         record = one.record
         made.add_row(

@@ -1,0 +1,127 @@
+"""What the verbs that run a split are told: its inputs, where it runs, and the right answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forerun.cli.common import note
+from forerun.cli.split_common import boards, numbers
+from forerun.errors import InputError
+
+if TYPE_CHECKING:
+    from forerun.splitting.comparing import Answers
+    from forerun.splitting.split import Split
+
+Inputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--input",
+        metavar="FILE",
+        help="A picture (PNG, JPEG …), or an array of samples (.npy); may be given again.",
+        show_default="random numbers",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="NETWORK.onnx",
+        help="Compare the answers with those of the whole network in one process.",
+        show_default=False,
+    ),
+]
+Secret = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --on: the secret that the devices were started with.",
+        show_default=False,
+    ),
+]
+_PICTURES = "Pictures"
+Mean = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,C",
+        help="What is taken off each channel, of pixels from 0 to 1.",
+        show_default="the network's, else ImageNet's; 0 of grey",
+        rich_help_panel=_PICTURES,
+    ),
+]
+Std = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B,C",
+        help="What each channel is divided by then.",
+        show_default="the network's, else ImageNet's; 1 of grey",
+        rich_help_panel=_PICTURES,
+    ),
+]
+Crop = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="How much of the shorter side is kept, from the middle.",
+        rich_help_panel=_PICTURES,
+    ),
+]
+
+
+def samples_of(
+    split: Split, files: Sequence[Path] | None, mean: str | None, std: str | None, crop: float
+) -> tuple[list[str], list[Any]]:
+    """What the samples are called, and the samples: of the files, or one of random numbers."""
+    from forerun.splitting.comparing import random_samples
+    from forerun.splitting.inputs import Pixels, read_samples
+
+    if not files:
+        note("no --input: the network sees random numbers")
+        return ["random numbers"], list(random_samples(split.inputs, 1, seed=0))
+    known = split.normal or (None, None)
+    pixels = Pixels(_each("--mean", mean) or known[0], _each("--std", std) or known[1], crop)
+    found = list(read_samples(files, split.inputs, pixels))
+    return [name for name, _ in found], [one for _, one in found]
+
+
+def _each(option: str, text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    return tuple(numbers(option, text, "a number for each channel: 0.485,0.456,0.406"))
+
+
+def right_answers(
+    split: Split, network: Path | None, samples: Sequence[Any]
+) -> list[Answers] | None:
+    """What the whole network says of each sample; None where nobody wants to know."""
+    from forerun.splitting.comparing import Whole
+    from forerun.splitting.graph import Graph
+
+    if network is None:
+        return None
+    if Graph.load(network).digest != split.document["network"]:
+        raise InputError(str(split.folder), "a split of another network", f"one of {network}")
+    whole = Whole(network)
+    return [whole.run(sample) for sample in samples]
+
+
+def setting_of(split: Split, wire: str, in_flight: int, on: str | None, secret: Path | None) -> Any:
+    """How and where the split is run."""
+    from forerun.splitting.bench import Setting
+
+    if on is None:
+        if secret is not None:
+            raise InputError("--secret-file", secret, "none without --on")
+        return Setting(wire, in_flight)
+    from forerun.splitting.device.command import read_secret
+    from forerun.splitting.packages import as_input_error
+    from forerun.splitting.places import addressed
+
+    if secret is None:
+        raise InputError("--secret-file", "none", "the secret that the devices were started with")
+    places = addressed(boards(on), split.devices)
+    with as_input_error():
+        known = read_secret(secret)
+    return Setting(wire, in_flight, tuple(place.address for place in places), known)

@@ -1,0 +1,128 @@
+"""Devices elsewhere: here processes of this machine that somebody else has started."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from device_beds import free_ports
+from patience import LONG
+
+from forerun.splitting.running import new_secret
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Described, Forerun
+
+BOARDS = """
+name: shelf
+boards:
+  fast: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
+         link: {{bandwidth: 100 Mbit/s}}, speed: 0.3, addresses: ["{0}"]}}
+  slow: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
+         link: {{bandwidth: 100 Mbit/s}}, speed: 0.1, addresses: ["{1}"]}}
+"""
+
+
+def test_boards_that_wait_get_samples(
+    forerun: Forerun, halves: Path, cnn: Path, digits: Path, tmp_path: Path
+) -> None:
+    new_secret(tmp_path / "secret")
+    places = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    (tmp_path / "boards.yaml").write_text(BOARDS.format(*places))
+    at = [word for n, place in enumerate(places) for word in ("--at", f"{n}={place}")]
+    secret = ["--secret-file", str(tmp_path / "secret")]
+    device = [sys.executable, "-m", "forerun", "split", "device", "--timeout", str(LONG)]
+    started = [
+        subprocess.Popen(
+            [*device, str(halves / f"device-{n}"), *at, *secret, "--in-flight", "2"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for n in range(2)
+    ]
+    try:
+        for n, one in enumerate(started):
+            assert one.stdout is not None
+            assert json.loads(one.stdout.readline())["ready"]["device"] == n
+        on = ("--on", tmp_path / "boards.yaml", *secret, "--input", digits)
+        done = forerun("split", "run", halves, *on, "--against", cnn, "--json")
+        assert done.document["agreement"]["same_class"] == 6
+        timed = forerun("split", "bench", halves, *on, "--samples", 4, "--json")
+        assert timed.code == 0, timed.err
+        (setting,) = timed.document["settings"]
+        assert (setting["where"], setting["in_flight"]) == ("boards", 2)
+    finally:
+        for one in started:
+            one.terminate()
+    totals = [json.loads(one.communicate()[0].splitlines()[-1]) for one in started]
+    assert [one.returncode for one in started] == [0, 0]
+    assert all(total["samples"] >= 6 + 4 for total in totals)
+
+
+def test_a_device_whose_package_is_wrong_says_so(forerun: Forerun, tmp_path: Path) -> None:
+    new_secret(tmp_path / "secret")
+    words = ("--at", "0=127.0.0.1:1", "--secret-file", tmp_path / "secret")
+    done = forerun("split", "device", tmp_path, *words)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert "package.json" in done.err
+
+
+def test_push_brings_each_board_its_package(
+    forerun: Forerun,
+    halves: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    described: Described,
+) -> None:
+    """A stand-in for ssh: what it is asked to run on a board is run in a folder of that name."""
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(
+        f"#!/bin/sh\nwhile [ $1 != -- ]; do shift; done\n"
+        f'mkdir -p {tmp_path}/$2 && cd {tmp_path}/$2 && sh -c "$3"\n'
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:/usr/bin:/bin")
+    (tmp_path / "boards.yaml").write_text(BOARDS.format("10.0.0.2", "10.0.0.3:7000"))
+    done = forerun("split", "push", halves, "--on", tmp_path / "boards.yaml", "--json")
+    assert done.code == 0, done.err
+    assert set(done.document) == described("split push")
+    assert done.err == f"a new secret for the devices: {halves}.secret\n"
+    for n, (host, row) in enumerate(zip(("2", "3"), done.document["boards"], strict=True)):
+        there = tmp_path / f"10.0.0.{host}" / "forerun"
+        assert (there / f"device-{n}" / "package.json").is_file()
+        assert (there / "device" / "__main__.py").is_file()
+        assert (there / "secret").read_bytes() == Path(f"{halves}.secret").read_bytes()
+        assert (there / "secret").stat().st_mode & 0o777 == 0o600
+        words = shlex.split(row["start"])
+        assert words[:3] == ["python3", "forerun/device", f"forerun/device-{n}"]
+        assert "0=10.0.0.2:7100" in words
+        assert "1=10.0.0.3:7000" in words
+    again = forerun("split", "push", halves, "--on", tmp_path / "boards.yaml")
+    assert (again.code, again.err) == (0, "")
+    assert "$ python3 forerun/device forerun/device-1 --secret-file forerun/secret" in again.out
+    assert f"--secret-file {halves}.secret" in again.out
+
+
+def test_a_board_that_cannot_be_reached_is_one_line(
+    forerun: Forerun, halves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text("#!/bin/sh\necho 'ssh: no route to host' >&2\nexit 255\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:/usr/bin:/bin")
+    (tmp_path / "boards.yaml").write_text(BOARDS.format("10.0.0.2", "10.0.0.3"))
+    new_secret(tmp_path / "secret")
+    words = ("--on", tmp_path / "boards.yaml", "--secret-file", tmp_path / "secret")
+    done = forerun("split", "push", halves, *words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "forerun: error: 10.0.0.2:: ssh: no route to host\n"
+    (tmp_path / "secret").chmod(0o644)
+    done = forerun("split", "push", halves, *words)
+    assert "found mode 0644, expected 0600" in done.err
