@@ -6,18 +6,19 @@ The environments are set up as a user does it, and kept: the first time takes mi
 import os
 import re
 import signal
-import socket
 import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import pytest
+from beds import set_up
+from patience import LONG, wait_for
+from slurm import free_ports
 
+import forerun
 from forerun.workloads.environments import FRAMEWORKS, words
 from forerun.workloads.home import data_directory
 
@@ -62,6 +63,7 @@ class Training:
             r"network [\w-]+: \d+ parameters, sizes( \d+)+"
             r"|epoch \d+ of \d+: loss (?P<loss>\d+\.\d{4}), \d+\.\d{3} s"
             r"|rank (?P<rank>\d+): weights (?P<weights>[0-9a-f]{16})"
+            r"|exported to .+"
         )
         found = [known.fullmatch(line) for line in lines]
         assert all(found), f"not of the lines that all scripts print: {self.out}"
@@ -83,18 +85,10 @@ def trained(framework: str, *arguments: str) -> Training:
         [*words(FRAMEWORKS[framework]), *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     return Training(done.returncode, done.stdout, done.stderr)
-
-
-def set_up(what: str) -> None:
-    """Set up through the command line; what this machine cannot have is skipped with its reason."""
-    command = [sys.executable, "-m", "forerun", "workload", "setup", what]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"`forerun workload setup {what}`: {done.stderr.splitlines()[-1]}")
 
 
 @pytest.fixture(scope="session", params=FRAMEWORKS)
@@ -210,13 +204,10 @@ def test_a_worker_that_fails_ends_all(framework: str) -> None:
             workers = children(first.pid)
             os.kill(workers[-1], signal.SIGKILL)
             threading.Thread(target=first.stdout.read, daemon=True).start()
-            assert first.wait(60) != 0
+            assert first.wait(LONG / 2) != 0
         finally:
             first.kill()
-    gone = time.monotonic() + 10
-    while alive := [pid for pid in workers if Path(f"/proc/{pid}").exists()]:
-        assert time.monotonic() < gone, f"workers {alive} are left"
-        time.sleep(0.1)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
 def children(pid: int) -> list[int]:
@@ -257,11 +248,20 @@ def test_the_transformers_options(
     assert done.weights != train_transformer().weights
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_trained_network_is_exported_and_can_be_cut(tmp_path: Path, workers: str) -> None:
+    set_up("pytorch")
+    file = tmp_path / "net.onnx"
+    done = trained("pytorch", "--chunks", "1", "--workers", workers, "--export", str(file))
+    assert done.code == 0, done.err
+    assert f"exported to {file}" in done.out
+    assert forerun.split(file, 2, "rows", tmp_path / "halves").check(file) < 1e-4
+
+
 def test_workers_of_a_launcher_find_each_other() -> None:
     set_up("pytorch")
     command = [*words(FRAMEWORKS["pytorch"]), "--chunks", "1", "--chunk-size", "64"]
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     told = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     started = [
         subprocess.Popen(
@@ -272,6 +272,6 @@ def test_workers_of_a_launcher_find_each_other() -> None:
         )
         for rank in range(2)
     ]
-    out = [process.communicate(timeout=120)[0] for process in started]
+    out = [process.communicate(timeout=LONG)[0] for process in started]
     first, second = (Training(0, text, "").weights for text in out)
     assert first[0] == second[1]

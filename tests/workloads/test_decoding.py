@@ -85,3 +85,13 @@ def test_cifar10_joins_five_sheets() -> None:
     assert images.shape == (10, 32, 32, 3)
     assert images[:, 0, 0, 0].tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert labels.tolist() == list(range(10))
+
+
+def test_cifar10_has_a_sheet_for_tests() -> None:
+    files = {
+        "test_batch.png": png(np.full((2, 1024, 3), 7, np.uint8)),
+        "test_lables.json": b"[3, 9]",
+    }
+    images, labels = decoding.cifar10_test(files.__getitem__)
+    assert images.shape == (2, 32, 32, 3)
+    assert labels.tolist() == [3, 9]

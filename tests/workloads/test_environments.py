@@ -75,6 +75,19 @@ def test_what_was_interrupted_is_gone_on_with(unmade: Path) -> None:
     assert state(TINY) == "ready"
 
 
+def test_what_exporting_takes_is_installed_too_and_is_no_part_of_the_framework(
+    unmade: Path,
+) -> None:
+    unmade.write_text("torch==2.13.0\n")
+    TINY.exporting.write_text("# To write ONNX.\nonnx==1.23.2\n")
+    said: list[str] = []
+    set_up(TINY, said.append, silent)
+    assert said[0] == "tiny: installing torch==2.13.0, onnx==1.23.2"
+    assert (TINY.packages, TINY.version) == (("torch",), "2.13.0")
+    TINY.exporting.write_text("onnx==1.24.0\n")
+    assert state(TINY) == "outdated"
+
+
 @pytest.mark.usefixtures("unmade")
 def test_a_failed_installation_is_one_line_with_the_log() -> None:
     TINY.python.write_text(

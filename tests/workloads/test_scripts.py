@@ -14,6 +14,7 @@ from forerun.workloads.environments import FRAMEWORKS
 from forerun.workloads.sizes import IMAGE_SIZES, can_be_built, lenet_sizes, lenet_space
 
 TRANSFORMERS = ("--layers", "--width", "--heads", "--length")
+PYTORCHS = (*TRANSFORMERS, "--export")  # options that PyTorch's script alone has
 
 
 class Option(NamedTuple):
@@ -68,7 +69,7 @@ def _value(given: dict[str, ast.expr], key: str, names: dict[str, ast.expr]) -> 
 def images_only(framework: str) -> dict[str, Option]:
     found = options(framework)
     networks = tuple(name for name in found["--network"].choices or () if name != "transformer")
-    kept = {name: option for name, option in found.items() if name not in TRANSFORMERS}
+    kept = {name: option for name, option in found.items() if name not in PYTORCHS}
     return {**kept, "--network": found["--network"]._replace(choices=networks)}
 
 

