@@ -26,27 +26,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from system_parts import images
+
+from forerun import levers
+from forerun.deploying.choice import BASE, image_of
+from forerun.deploying.context import write_context
+from forerun.deploying.image import ImageSpec
+from forerun.deploying.lock import lock_of
+from forerun.errors import InputError
+from forerun.factors import VARIANT, Point
+from forerun.infrastructure import Infrastructure
+from forerun.infrastructure.detection import machine
+from forerun.measuring.holes import Template
+from forerun.planning.candidates import Candidate
+from forerun.planning.planner import Plan
+from forerun.planning.plans import read_plan
+from forerun.planning.request import Request
+
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "tests" / "system"))  # images are made there too
-
-from images import CONFIG, PATH, POLICY, Builder, root_of, tried, why_not  # noqa: E402
-
-from forerun import levers  # noqa: E402
-from forerun.deploying.choice import BASE, image_of  # noqa: E402
-from forerun.deploying.context import write_context  # noqa: E402
-from forerun.deploying.image import ImageSpec  # noqa: E402
-from forerun.deploying.lock import lock_of  # noqa: E402
-from forerun.errors import InputError  # noqa: E402
-from forerun.factors import VARIANT, Point  # noqa: E402
-from forerun.infrastructure import Infrastructure  # noqa: E402
-from forerun.infrastructure.detection import machine  # noqa: E402
-from forerun.measuring.holes import Template  # noqa: E402
-from forerun.planning.candidates import Candidate  # noqa: E402
-from forerun.planning.planner import Plan  # noqa: E402
-from forerun.planning.plans import read_plan  # noqa: E402
-from forerun.planning.request import Request  # noqa: E402
-
-WORKLOADS = {"mnist-cnn": 300.0, "resnet-50": 600.0}  # and the seconds of their trials
+WORKLOADS = {"mnist-cnn": 300.0, "resnet-50": 300.0}  # and the seconds of their trials
+ALLOCATORS = ("jemalloc", "tcmalloc")  # that the requests let plans choose
 PLAIN = "plain"
 SCRIPTS = (*("containers_train.py", "steps_networks.py", "steps_pytorch.py", "steps_rounds.py"),)
 PYTHON = "/usr/bin/python3"  # Debian's, as in the images
@@ -79,7 +78,7 @@ class Work:
     @property
     def environment(self) -> dict[str, str]:
         """Of a process outside a container: as little as an image has."""
-        return {"PATH": f"{self.bare / 'bin'}:{PATH}", "HOME": "/root", "LANG": "C.UTF-8"}
+        return {"PATH": f"{self.bare / 'bin'}:{images.PATH}", "HOME": "/root", "LANG": "C.UTF-8"}
 
     @property
     def of_containers(self) -> dict[str, str]:
@@ -142,11 +141,13 @@ def chosen_setting(workload: str, plan: Plan) -> Setting:
 
 def check() -> None:
     """InputError where this machine can build no images, or not run them."""
-    if reason := why_not():
+    if reason := images.why_not():
         raise InputError("images", reason, "buildah, debootstrap and root")
     for program in ("podman", "runc", PYTHON):
         if shutil.which(program) is None:
             raise InputError("images", f"no {program}", "Debian 12 with podman, runc and python3")
+    for name in ALLOCATORS:
+        levers.variables("allocator", name)  # or an InputError that says whose its library is
 
 
 def prepare(folder: Path) -> Work:
@@ -162,10 +163,10 @@ def prepare(folder: Path) -> Work:
     write_recipe(plain_setting(first, Request.load(work.request(first)), here), here, work)
     if not (work.bare / "whole").exists():
         shutil.rmtree(work.bare, ignore_errors=True)
-        tried([PYTHON, "-m", "venv", str(work.bare)])
+        images.tried([PYTHON, "-m", "venv", str(work.bare)])
         requirements = str(work.folder / PLAIN / "requirements.txt")
         pip = [str(work.bare / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-        tried([*pip, "--requirement", requirements])
+        images.tried([*pip, "--requirement", requirements])
         (work.bare / "whole").touch()
     return work
 
@@ -220,13 +221,13 @@ class Images:
     def __init__(self, work: Work) -> None:
         self._work = work
         work.storage.mkdir(parents=True, exist_ok=True)
-        (work.storage / "containers.conf").write_text(CONFIG)
+        (work.storage / "containers.conf").write_text(images.CONFIG)
         (work.storage / "storage.conf").write_text(STORAGE.format(folder=work.storage))
-        (work.storage / "policy.json").write_text(json.dumps(POLICY))
-        self._builder = Builder(work.storage, BASE, work.of_containers)
+        (work.storage / "policy.json").write_text(json.dumps(images.POLICY))
+        self._builder = images.Builder(work.storage, BASE, work.of_containers)
 
     def podman(self, *words: str) -> str:
-        return tried(["podman", *words], env=self._work.of_containers).stdout
+        return images.tried(["podman", *words], env=self._work.of_containers).stdout
 
     def has(self, image: str) -> bool:
         words = ["podman", "image", "exists", image]
@@ -236,7 +237,7 @@ class Images:
         """The base image, under the name that recipes ask for."""
         if self.has(BASE):
             return
-        root = root_of(self._work.folder)
+        root = images.root_of(self._work.folder)
         self._builder.import_base(root)
         shutil.rmtree(root)
 
@@ -250,11 +251,11 @@ class Images:
         return image
 
     def container(self, image: str, setting: Setting) -> str:
-        """A container that runs the workload each time that it is started."""
+        """A container that runs the workload, by turns, each time that it is started."""
         name = f"forerun-{setting.workload}-{setting.name}"
-        how = ("--pull=never", "--network=host", "--log-driver=none")
+        how = ("--interactive", "--pull=never", "--network=host", "--log-driver=none")
         self.remove(name)
-        self.podman("create", "--name", name, *how, image, *setting.words)
+        self.podman("create", "--name", name, *how, image, *setting.words, "--turns")
         return name
 
     def remove(self, container: str) -> None:

@@ -1,9 +1,12 @@
 """Time blocks of training in both images and outside, by turns, and keep them as a table.
 
-A round has one block of each: plain and as planned, in random order, in a container and bare right
-after each other, in random order. The workloads take turns. `containers.csv` gets a row a block,
-when it has ended: a second start goes on with the next one. `containers.json` says on what machine,
-with what versions, and what was planned.
+A round starts the training four times, plain and as planned, in a container and bare; all four live
+side by side, and one at a time trains for a step: a block. (Blocks spread by a tenth, however long
+they are, so short ones tell more a minute.) The first one warms up. Then come sweeps, each with a
+block of every one in random order, so that blocks that are compared lie seconds apart, and every
+round has new processes. The workloads take turns. `containers.csv` gets four rows a round, when it
+has ended: a second start goes on with the next one. `containers.json` says on what machine, with
+what versions, and what was planned.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ import os
 import random
 import re
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -34,99 +39,126 @@ from forerun.planning.planner import Plan
 from forerun.planning.request import Request
 
 ROUNDS = 30
+SWEEPS = {"mnist-cnn": 24, "resnet-50": 10}  # of a round, after the one that warms up
 SETTINGS = ("plain", "forerun")
 PLACES = ("container", "bare")
+WAYS = tuple(product(SETTINGS, PLACES))
 KEY = ("workload", "round", "setting", "place")
-TIMES = ("epochs", "wall_seconds", "user_seconds", "system_seconds")
-COLUMNS = (*KEY, *TIMES, "other_load", "stolen", "started")
+COLUMNS = (*KEY, "blocks", "start_seconds", "other_load", "stolen", "started")
 PATIENCE = 600.0  # seconds of one block
-MOST_LOAD = 0.2  # processors that others may keep busy during a block
-TRIES = 3  # of a block that others disturbed
-EPOCH = re.compile(r"^epoch \d+ of \d+: loss \S+, ([0-9.]+) s$", re.MULTILINE)
-SPENT = re.compile(r"^processor time: ([0-9.]+) s user, ([0-9.]+) s system$", re.MULTILINE)
-WITH = re.compile(r"^with (.+); (\d+) threads$", re.MULTILINE)
+MOST_LOAD = 0.2  # processors that others may keep busy during a round
+TRIES = 3  # of a round that others disturbed
+EPOCH = re.compile(r"epoch \d+: loss \S+, ([0-9.]+) s, ([0-9.]+) s of processors\n")
+WITH = re.compile(r"with (.+); (\d+) threads\n")
 
 progress = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """One training run: of what, which time, how set, and where."""
+class Round:
+    """A workload and how many times its four ways were started before."""
 
     workload: str
-    round: int
-    setting: str
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """What the training script says of itself."""
-
-    versions: str
-    threads: int
-    epochs: tuple[float, ...]  # seconds
-    user: float
-    system: float
-
-    @classmethod
-    def parse(cls, text: str) -> Printed:
-        """InputError for something else."""
-        made, spent, epochs = WITH.search(text), SPENT.search(text), EPOCH.findall(text)
-        if made is None or spent is None or len(epochs) < 2:
-            last = text.strip().splitlines()[-1:] or ["nothing"]
-            raise InputError("a block", last[0], "at least two epochs and the processor time")
-        user, system = map(float, spent.groups())
-        return cls(made[1], int(made[2]), tuple(map(float, epochs)), user, system)
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A block that has ended."""
+    """A round that has ended: each way's blocks, the one that warms up first."""
 
-    printed: Printed
-    wall: float  # seconds
-    other_load: float  # processors
+    blocks: Mapping[tuple[str, str], Sequence[float]]  # seconds
+    starts: Mapping[tuple[str, str], float]  # seconds until the program has its first word
+    other_load: float  # processors, during the blocks
     stolen: float  # processors that the host of a virtual machine took away
     started: str
 
-    def row(self, block: Block) -> dict[str, object]:
+    def rows(self, of: Round) -> list[dict[str, object]]:
         """Of the table."""
-        own = self.printed
-        return {
-            **dict(zip(KEY, astuple(block), strict=True)),
-            "epochs": " ".join(f"{seconds:.4f}" for seconds in own.epochs),
-            "wall_seconds": f"{self.wall:.3f}",
-            "user_seconds": f"{own.user:.2f}",
-            "system_seconds": f"{own.system:.2f}",
-            "other_load": f"{self.other_load:.3f}",
-            "stolen": f"{self.stolen:.3f}",
-            "started": self.started,
-        }
+        return [
+            {
+                **dict(zip(KEY, (of.workload, of.number, *way), strict=True)),
+                "blocks": " ".join(f"{seconds:.4f}" for seconds in self.blocks[way]),
+                "start_seconds": f"{self.starts[way]:.3f}",
+                "other_load": f"{self.other_load:.3f}",
+                "stolen": f"{self.stolen:.3f}",
+                "started": self.started,
+            }
+            for way in WAYS
+        ]
 
 
-def blocks(rounds: int = ROUNDS, workloads: Sequence[str] = tuple(WORKLOADS)) -> list[Block]:
-    """All of them, round by round, in an order that is always the same."""
-    drawn = random.Random(5)
-    return [
-        Block(workload, number, setting, place)
-        for number in range(rounds)
-        for workload in drawn.sample(list(workloads), len(workloads))
-        for setting in drawn.sample(SETTINGS, len(SETTINGS))
-        for place in drawn.sample(PLACES, len(PLACES))
-    ]
+class Live:
+    """A training that waits for its turn."""
+
+    def __init__(
+        self, words: Sequence[str], environment: Mapping[str, str], directory: Path
+    ) -> None:
+        self._words = words
+        begun = time.perf_counter()
+        self._process = subprocess.Popen(
+            words,
+            env=environment,
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        found = self._told(WITH)
+        self.start = time.perf_counter() - begun
+        self.versions, self.threads = found[1], int(found[2])
+
+    def block(self, steps: int = 1) -> tuple[float, float]:
+        """Train for so many: the seconds, and those of processors."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{steps}\n")
+        self._process.stdin.flush()
+        found = self._told(EPOCH)
+        return float(found[1]), float(found[2])
+
+    def _told(self, expected: re.Pattern[str]) -> re.Match[str]:
+        """What it prints next; InputError where it prints something else or nothing."""
+        assert self._process.stdout is not None
+        with ended_after(self._process, PATIENCE):
+            line = self._process.stdout.readline()
+        if found := expected.fullmatch(line):
+            return found
+        where = " ".join(self._words)
+        raise InputError(where, line or f"exit code {self._process.poll()}", expected.pattern)
+
+    def close(self) -> None:
+        """No more turns: it ends by itself."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+
+
+@contextmanager
+def ended_after(process: subprocess.Popen[str], seconds: float) -> Iterator[None]:
+    """Kill a process that takes longer, so that whoever reads from it is told."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def rounds(count: int = ROUNDS, workloads: Sequence[str] = tuple(WORKLOADS)) -> list[Round]:
+    """All of them, the workloads by turns."""
+    return [Round(workload, number) for number in range(count) for workload in workloads]
 
 
 def measure(
     out: Path, folder: Path, limit: int | None, trial: float | None, patient: bool = True
 ) -> None:
-    """Plan, build, and time the blocks that are missing; with a limit, so many rounds of them."""
+    """Plan, build, and time the rounds that are missing; with a limit, the first so many."""
     containers_images.check()
     out.mkdir(parents=True, exist_ok=True)
     path = out / "containers.csv"
-    made = (tuple(row[name] for name in KEY) for row in rows.recorded(path))
-    wanted = blocks(ROUNDS if limit is None else min(limit, ROUNDS))
-    left = list(rows.missing(wanted, made, lambda block: tuple(map(str, astuple(block)))))
+    made = {(row["workload"], int(row["round"])) for row in rows.recorded(path)}
+    wanted = rounds(ROUNDS if limit is None else min(limit, ROUNDS))
+    left = [one for one in wanted if (one.workload, one.number) not in made]
     if not left:
         return
     progress.print("making the environment outside a container")
@@ -143,19 +175,18 @@ def measure(
         ground.close()  # or what runs in a container would go on
 
 
-def run_all(ground: Ground, left: Sequence[Block], path: Path, tries: int) -> None:
-    """Time these blocks, and keep each when it has ended."""
+def run_all(ground: Ground, left: Sequence[Round], path: Path, tries: int) -> None:
+    """Time these rounds, and keep each when it has ended."""
     with Progress(console=progress) as bar:
-        task = bar.add_task("blocks", total=len(left))
-        for block in left:
-            bar.update(task, description=f"{block.workload} {block.setting} {block.place}")
-            timed = undisturbed(ground, block, tries)
-            rows.append(path, COLUMNS, [timed.row(block)])
+        task = bar.add_task("rounds", total=len(left))
+        for one in left:
+            bar.update(task, description=f"{one.workload}, round {one.number}")
+            rows.append(path, COLUMNS, undisturbed(ground, one, tries).rows(one))
             bar.advance(task)
 
 
 class Ground:
-    """Where blocks run: a container for each workload and setting, and no container."""
+    """Where trainings run: a container for each workload and setting, and no container."""
 
     def __init__(self, work: Work, plans: Mapping[str, Plan]) -> None:
         self._work = work
@@ -183,16 +214,17 @@ class Ground:
         recipe = containers_images.write_recipe(setting, infrastructure, self._work)
         return self.store.built(recipe, name)
 
-    def run(self, block: Block) -> Timed:
-        """One block."""
-        key = (block.workload, block.setting)
-        if block.place == "container":
-            words: tuple[str, ...] = ("podman", "start", "--attach", self._containers[key])
+    def live(self, workload: str, setting: str, place: str) -> Live:
+        """A training that waits for its turn."""
+        key = (workload, setting)
+        if place == "container":
+            start = ("podman", "start", "--attach", "--interactive")
+            words: tuple[str, ...] = (*start, self._containers[key])
             environment = self._work.of_containers
         else:
-            words = self.settings[key].words
+            words = (*self.settings[key].words, "--turns")
             environment = {**self._work.environment, **self.settings[key].variables}
-        return timed(words, environment, self._work.application)
+        return Live(words, environment, self._work.application)
 
     def close(self) -> None:
         """Leave no container behind."""
@@ -203,39 +235,37 @@ class Ground:
         """What all blocks run with; InputError where it is not the same. It warms up, too."""
         found: dict[str, list[str]] = {}
         for workload, setting, place in product(WORKLOADS, SETTINGS, PLACES):
-            told = self.run(Block(workload, 0, setting, place)).printed
-            found.setdefault(told.versions, []).append(f"{workload} {setting} {place}")
+            one = self.live(workload, setting, place)
+            one.close()
+            found.setdefault(one.versions, []).append(f"{workload} {setting} {place}")
         if len(found) > 1:
             said = " and ".join(f"{versions} ({where[0]})" for versions, where in found.items())
             raise InputError("versions", said, "the same in every image and outside")
         return next(iter(found))
 
 
-def timed(words: Sequence[str], environment: Mapping[str, str], directory: Path) -> Timed:
-    """Run a program, and see how long it takes and what others do meanwhile."""
+def timed(ground: Ground, one: Round) -> Timed:
+    """One round, and what others do during its blocks."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    busy, stolen = processors()
-    begun = time.perf_counter()
-    try:
-        done = subprocess.run(
-            words,
-            env=environment,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(" ".join(words), f"no end in {PATIENCE:g} s", "a shorter block") from None
-    wall = time.perf_counter() - begun
-    busy_now, stolen_now = processors()
-    if done.returncode:
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise InputError(" ".join(words), said[0], "a training that ends well")
-    printed = Printed.parse(done.stdout)
-    others = max(busy_now - busy - printed.user - printed.system, 0.0)
-    return Timed(printed, wall, others / wall, (stolen_now - stolen) / wall, started)
+    drawn = random.Random(f"{one.workload} {one.number}")
+    with ExitStack() as ends:
+        lives = {}
+        for way in drawn.sample(WAYS, len(WAYS)):
+            lives[way] = ground.live(one.workload, *way)
+            ends.callback(lives[way].close)
+        blocks = {way: [lives[way].block()[0]] for way in WAYS}
+        begun, own = time.perf_counter(), 0.0
+        busy, stolen = processors()
+        for _ in range(SWEEPS[one.workload]):
+            for way in drawn.sample(WAYS, len(WAYS)):
+                seconds, spent = lives[way].block()
+                blocks[way].append(seconds)
+                own += spent
+        wall = time.perf_counter() - begun
+        busy_now, stolen_now = processors()
+        others = max(busy_now - busy - own, 0.0) / wall
+        starts = {way: lives[way].start for way in WAYS}
+        return Timed(blocks, starts, others, (stolen_now - stolen) / wall, started)
 
 
 def processors(stat: Path = Path("/proc/stat")) -> tuple[float, float]:
@@ -247,22 +277,22 @@ def processors(stat: Path = Path("/proc/stat")) -> tuple[float, float]:
     return (user + nice + system + irq + softirq) / tick, stolen / tick
 
 
-def undisturbed(ground: Ground, block: Block, tries: int) -> Timed:
-    """The run during which others used least: the first below the limit, or the best of some."""
+def undisturbed(ground: Ground, one: Round, tries: int) -> Timed:
+    """The round during which others used least: the first below the limit, or the best of some."""
     made: list[Timed] = []
     while len(made) < tries:
-        made.append(ground.run(block))
+        made.append(timed(ground, one))
         if made[-1].other_load <= MOST_LOAD:
             break
     return min(made, key=lambda one: one.other_load)
 
 
 def describe(path: Path, plans: Mapping[str, Plan], ground: Ground, has_rows: bool) -> None:
-    """Write on what machine, with what versions, and by which plans the blocks are run."""
+    """Write on what machine, with what versions, and by which plans the rounds are run."""
     chosen = dict(told(plans, ground))
     known = json.loads(path.read_text()) if path.exists() else {}
     if has_rows and known and known.get("plans") != chosen:
-        raise InputError(str(path), "blocks of other plans", "an empty folder, or --work of then")
+        raise InputError(str(path), "rounds of other plans", "an empty folder, or --work of then")
     document = {
         "started": known.get("started") or datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),

@@ -1,10 +1,10 @@
 """How much faster forerun's image is, and what a container costs, with 95 % intervals.
 
-A block's time is the median of its epochs but the first, which warms up, as the training loop
-prints them; or the wall clock of the whole command, the start of the container and of Python
-included. Ratios are taken within a round, whose blocks follow each other, so that a slow minute of
-the machine harms both sides; then their geometric mean, without the highest and the lowest tenth of
-the rounds. Its interval comes from drawing rounds again.
+A block is a step, as the training loop times it. A round has several of each way, by turns;
+the ratio of two ways in a round is the median of those of its sweeps, whose blocks lie seconds
+apart, so that a slow minute of the machine harms both sides. Then comes the geometric mean of the
+rounds, without the highest and the lowest tenth of them. Its interval comes from drawing rounds
+again, since the blocks of a round share their processes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from containers_runs import KEY, PLACES, ROUNDS, SETTINGS
+from containers_runs import ROUNDS, SETTINGS, WAYS
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -47,25 +47,30 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Measured:
-    """The rounds of a workload that are whole: a row each, a column for each setting and place."""
+    """The rounds of a workload that are whole."""
 
     workload: str
-    epoch: pd.DataFrame  # seconds
-    wall: pd.DataFrame
+    blocks: Mapping[Way, NDArray[np.float64]]  # seconds: a row a round, a column a sweep
+    starts: Mapping[Way, NDArray[np.float64]]  # seconds, one a round
+
+    @property
+    def rounds(self) -> int:
+        """How many."""
+        return len(self.starts[PLAIN_IMAGE])
+
+    def ratio(self, above: Way, below: Way) -> Ratio:
+        """Of the times of two ways, with its interval."""
+        sweeps = np.log(self.blocks[above] / self.blocks[below])
+        return bootstrapped(np.median(sweeps, axis=1))
 
     @property
     def faster(self) -> Ratio:
         """How many times as fast as the plain image forerun's is."""
-        return ratio(self.epoch, PLAIN_IMAGE, OUR_IMAGE)
+        return self.ratio(PLAIN_IMAGE, OUR_IMAGE)
 
     def cost(self, setting: str) -> Ratio:
         """Of a container: its time over that outside."""
-        return ratio(self.epoch, (setting, "container"), (setting, "bare"))
-
-
-def ratio(times: pd.DataFrame, above: Way, below: Way) -> Ratio:
-    """One column over another, with its interval."""
-    return bootstrapped(np.log(times[above].to_numpy() / times[below].to_numpy()))
+        return self.ratio((setting, "container"), (setting, "bare"))
 
 
 def bootstrapped(logarithms: NDArray[np.float64], draws: int = DRAWS) -> Ratio:
@@ -82,63 +87,59 @@ def measured(runs: Path) -> list[Measured]:
     """The workloads of the table, in its order; InputError where there is nothing to compare."""
     path = runs / "containers.csv"
     if not path.exists():
-        raise InputError(str(path), "no such file", "blocks: containers.py measure")
+        raise InputError(str(path), "no such file", "rounds: containers.py measure")
     table = pd.read_csv(path)
-    table["epoch"] = [float(np.median(seconds(text)[1:])) for text in table["epochs"]]
     found = []
     for workload in dict.fromkeys(table["workload"]):
-        own = table[table["workload"] == workload].drop_duplicates(list(KEY), keep="last")
-        wide = {
-            what: own.pivot_table(index="round", columns=["setting", "place"], values=what).dropna()
-            for what in ("epoch", "wall_seconds")
+        own = table[table["workload"] == workload]
+        by_way = {
+            (str(setting), str(place)): part.drop_duplicates("round", keep="last").set_index(
+                "round"
+            )
+            for (setting, place), part in own.groupby(["setting", "place"])
         }
-        if wide["epoch"].shape[1] == len(SETTINGS) * len(PLACES) and len(wide["epoch"]):
-            found.append(Measured(str(workload), wide["epoch"], wide["wall_seconds"]))
+        if set(by_way) == set(WAYS):
+            whole = sorted(set.intersection(*(set(part.index) for part in by_way.values())))
+            parts = {way: part.loc[whole] for way, part in by_way.items()}
+            blocks = {way: np.array([*map(seconds, part["blocks"])]) for way, part in parts.items()}
+            starts = {way: part["start_seconds"].to_numpy() for way, part in parts.items()}
+            found += [Measured(str(workload), blocks, starts)] if whole else []
     if not found:
-        raise InputError(str(path), "no whole round", "blocks: containers.py measure")
+        raise InputError(str(path), "no whole round", "rounds: containers.py measure")
     return found
 
 
 def seconds(text: str) -> list[float]:
-    """Of each epoch of a block."""
-    return [float(word) for word in str(text).split()]
+    """Of each block of a round's row but the first, which warms up."""
+    return [float(word) for word in str(text).split()][1:]
 
 
 def times(found: Sequence[Measured]) -> Table:
-    """What an epoch and a whole block take."""
-    table = Table(
-        *("workload", "image", "where", "rounds", "epoch, s", "block, s", "container, s more"),
-        box=None,
-    )
+    """What a block takes, and a start."""
+    table = Table(*("workload", "image", "where", "blocks", "block, s", "start, s"), box=None)
     for one in found:
-        for way in [(setting, place) for setting in SETTINGS for place in PLACES]:
-            epoch, wall = float(one.epoch[way].median()), float(one.wall[way].median())
-            bare = float(one.wall[way[0], "bare"].median())
-            more = f"{wall - bare:+.2f}" if way[1] == "container" else ""
+        for way in WAYS:
+            block, start = float(np.median(one.blocks[way])), float(np.median(one.starts[way]))
             table.add_row(
-                *(one.workload, *way, str(len(one.epoch))),
-                *(f"{epoch:.3f}", f"{wall:.2f}", more),
+                *(one.workload, *way, f"{one.blocks[way].size} in {one.rounds} rounds"),
+                *(f"{block:.3f}", f"{start:.2f}"),
             )
     return table
 
 
 def ratios(found: Sequence[Measured]) -> Table:
-    """What the claims are about, by the training loop's own times and by the wall clock."""
-    table = Table("workload", "ratio", "by epochs (95 %)", "by the wall clock (95 %)", box=None)
+    """What the claims are about."""
+    table = Table("workload", "ratio of the blocks", "95 % interval", box=None)
     for one in found:
-        compared = {"plain image over forerun's": (PLAIN_IMAGE, OUR_IMAGE)} | {
-            f"{setting}: container over bare": ((setting, "container"), (setting, "bare"))
-            for setting in SETTINGS
-        }
-        for name, (above, below) in compared.items():
-            by = [str(ratio(table_of, above, below)) for table_of in (one.epoch, one.wall)]
-            table.add_row(one.workload, name, *by)
+        table.add_row(one.workload, "plain image over forerun's", str(one.faster))
+        for setting in SETTINGS:
+            table.add_row(one.workload, f"{setting}: container over bare", str(one.cost(setting)))
     return table
 
 
 def claims(found: Sequence[Measured]) -> dict[str, bool]:
     """What is claimed, in words and figures, and whether it holds."""
-    fewest = min(len(one.epoch) for one in found)
+    fewest = min(one.rounds for one in found)
     gains = {one.workload: one.faster for one in found}
     best = max(gains, key=lambda name: gains[name].middle)
     worst = min(gains, key=lambda name: gains[name].middle)

@@ -1,6 +1,8 @@
 """Train a network in PyTorch on random images, as a script does that sets nothing by itself.
 
-Prints what it runs with, the seconds of each epoch when it is done, and its processor time.
+Prints what it runs with, and the seconds and the processor time of each epoch when it is done. By
+turns, an epoch is as many steps as the number that it reads from standard input: several can live
+side by side, and only one trains.
 """
 
 from __future__ import annotations
@@ -8,8 +10,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -27,6 +31,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, help="an epoch")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="by inductor")
+    parser.add_argument("--turns", action="store_true", help="epochs of as many steps as it reads")
     given = parser.parse_args()
     versions = {
         "python": platform.python_version(),
@@ -40,8 +45,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         train(given)
-    spent = os.times()
-    print(f"processor time: {spent.user:.2f} s user, {spent.system:.2f} s system", flush=True)
+
+
+def epochs(given: argparse.Namespace) -> Iterator[int]:
+    """How many steps each has, when its turn has come."""
+    if given.turns:
+        yield from map(int, sys.stdin)
+    else:
+        yield from [given.steps] * given.epochs
 
 
 def train(given: argparse.Namespace) -> None:
@@ -55,17 +66,18 @@ def train(given: argparse.Namespace) -> None:
     model(images[:2] / 255)  # gives the lazy layers their sizes
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     called = torch.compile(model) if given.compile else model
-    for epoch in range(given.epochs):
-        begun = time.perf_counter()
-        for _ in range(given.steps):
+    for epoch, steps in enumerate(epochs(given), 1):
+        begun, spent = time.perf_counter(), time.process_time()
+        for _ in range(steps):
             places = torch.randint(len(images), (batch,))
             optimiser.zero_grad()
             loss = nn.functional.cross_entropy(called(images[places] / 255), labels[places])
             loss.backward()
             optimiser.step()
         value = loss.item()
-        seconds = time.perf_counter() - begun
-        print(f"epoch {epoch + 1} of {given.epochs}: loss {value:.4f}, {seconds:.4f} s", flush=True)
+        seconds, processors = time.perf_counter() - begun, time.process_time() - spent
+        took = f"{seconds:.4f} s, {processors:.4f} s of processors"
+        print(f"epoch {epoch}: loss {value:.4f}, {took}", flush=True)
 
 
 if __name__ == "__main__":
