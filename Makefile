@@ -15,14 +15,14 @@ export OMP_NUM_THREADS := 1
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test system programs lint format bench planning frameworks scaling adaptive compilers memory
-.PHONY: containers modak wholeway staging timing data docs clean
+.PHONY: containers modak wholeway staging timing split answers decoupled data docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 14
 
 setup: $(VENV)/.for-development  ## set up .venv for development
 
-demo: $(VENV)/.for-use  ## set up, time a real training here, predict a run, plan the best one and deploy it
+demo: $(VENV)/.for-use  ## set up, time a real training here, predict a run, plan and deploy the best one, split a network
 	$(BIN)/forerun demo
 
 test: lint  ## set up, lint, and run all tests
@@ -75,6 +75,15 @@ memory: setup  ## print how many candidates that plans call feasible would run o
 wholeway: setup  ## print what plans by short trials lose, of three training scripts whose candidates were all measured
 	$(BIN)/python benchmarks/whole_way.py plan --runs benchmarks/measured --cache benchmarks/measured/whole-way-plans.json
 
+split: setup  ## print what networks on several weak boards take, by cells measured beforehand
+	$(BIN)/python benchmarks/split.py table --runs benchmarks/measured
+
+answers: setup  ## compare a split network's answers to real photographs with those of one process
+	$(BIN)/python benchmarks/split_answers.py photographs
+
+decoupled: setup  ## print what groups, shuffles and width do to accuracy, by networks trained beforehand
+	$(BIN)/python benchmarks/decouple_accuracy.py table --runs benchmarks/measured
+
 timing: setup programs  ## time commands beside hyperfine, on an idle machine
 	$(BIN)/python benchmarks/timing.py
 
@@ -84,7 +93,7 @@ data:
 # What the system tests need of the machine. Where it cannot be installed, its tests say so and are skipped.
 programs:
 	@missing=""; for pair in buildah:buildah chromium:chromium debootstrap:debootstrap hyperfine:hyperfine ip:iproute2 mksquashfs:squashfs-tools munged:munge npm:npm \
-		patchelf:patchelf qsub:slurm-wlm-torque shellcheck:shellcheck slurmctld:slurm-wlm; do \
+		patchelf:patchelf qsub:slurm-wlm-torque shellcheck:shellcheck slurmctld:slurm-wlm sshd:openssh-server; do \
 		command -v $${pair%:*} >/dev/null || missing="$$missing $${pair#*:}"; done; \
 	if test -n "$$missing" && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
@@ -105,7 +114,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.for-use: $(VENV)/.created pyproject.toml constraints.txt
-	$(PIP) install --constraint constraints.txt --editable .
+	$(PIP) install --constraint constraints.txt --editable '.[split]'
 	@touch $@
 
 $(VENV)/.for-development: $(VENV)/.created pyproject.toml constraints.txt

@@ -24,17 +24,16 @@ from pathlib import Path
 PREFIX = "forerun-"  # of the names, then the process that made them: forerun-4711-0
 NAMESPACES = Path("/run/netns")
 GROUPS = Path("/sys/fs/cgroup/cpu")
+MEMORY = Path("/sys/fs/cgroup/memory")  # groups of boards only: see boards.py
 PERIOD = 20_000  # µs
 INTERFACE = "eth0"
+NETWORK = "10.77.0.0/24"
 BURST = "5kb"
 LATENCY = "100ms"  # for which a bucket keeps frames waiting before it drops some,
 WINDOW = 250_000  # bytes that a connection may send ahead: too few for that
 # Larger frames than usual: eight hosts that all send leave two processors time to compute.
 MTU = 4000
-# A link's rate is that of what programs send: with the payload of a frame go 66 bytes of headers,
-# and as many of an acknowledgement with every other frame that comes the other way. So small a
-# bucket also loses some of its tokens whenever it is woken late, by calibration 1.5 %.
-FRAME = 1.015 * (MTU - 52 + 66 + 33) / (MTU - 52)
+LATE = 1.015  # of a link's rate: so small a bucket loses tokens whenever it is woken late
 PATIENCE = 10.0  # seconds for processes that were ended to be gone
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
@@ -46,6 +45,7 @@ class Hosts:
 
     maker: int  # the process that made them
     count: int
+    late: float = LATE
 
     def name(self, host: int | str) -> str:
         """The name of a host's namespace and control group."""
@@ -77,14 +77,13 @@ class Hosts:
 
     def limit_links(self, megabits: float) -> None:
         """Let every host send and receive so many megabits of payload a second."""
-        bits = round(megabits * 1e6 * FRAME)
         for host in range(self.count):
             for namespace, device in (
                 (self.name(host), INTERFACE),
                 (self.name("switch"), f"port{host}"),
             ):
-                limit = ("tbf", "rate", f"{bits}bit", "burst", BURST, "latency", LATENCY)
-                inside(namespace, "tc", "qdisc", "replace", "dev", device, "root", *limit)
+                limit = bucket(device, megabits, self.late)
+                inside(namespace, "tc", "qdisc", "replace", *limit)
 
     def limit_processors(self, share: float | None) -> None:
         """Give every host this share of one processor; None: as much as there is."""
@@ -116,11 +115,24 @@ class Hosts:
             os._exit(code)
 
 
+def bucket(device: str, megabits: float, late: float) -> tuple[str, ...]:
+    """What `tc` is told to let so many megabits of payload a second out of a device.
+
+    The rate is that of what programs send: with the payload of a frame go 66 bytes of headers, and
+    as many of an acknowledgement with every other frame that comes the other way. `late` makes up
+    for tokens that are lost, by calibration.
+    """
+    payload = MTU - 52
+    bits = round(megabits * 1e6 * late * (payload + 66 + 33) / payload)
+    limit = ("rate", f"{bits}bit", "burst", BURST, "latency", LATENCY)
+    return ("dev", device, "root", "tbf", *limit)
+
+
 @contextmanager
-def hosts(count: int) -> Iterator[Hosts]:
+def hosts(count: int, late: float = LATE) -> Iterator[Hosts]:
     """Hosts that are gone afterwards; those that an earlier process left behind go first."""
     remove_left_behind()
-    made = Hosts(os.getpid(), count)
+    made = Hosts(os.getpid(), count, late)
     try:
         made.make()
         yield made
@@ -130,7 +142,8 @@ def hosts(count: int) -> Iterator[Hosts]:
 
 def remove_left_behind() -> None:
     """Remove the hosts whose makers are gone, however they ended."""
-    found = {path.name for place in (NAMESPACES, GROUPS) for path in place.glob(f"{PREFIX}*")}
+    places = (NAMESPACES, GROUPS, MEMORY)
+    found = {path.name for place in places for path in place.glob(f"{PREFIX}*")}
     for name in found:
         maker = re.match(rf"{PREFIX}(\d+)-", name)
         if maker and not Path("/proc", maker[1]).exists():
@@ -139,7 +152,7 @@ def remove_left_behind() -> None:
 
 def remove(prefix: str) -> None:
     """End what runs on the hosts with this prefix, and remove them."""
-    for group in GROUPS.glob(f"{prefix}*"):
+    for group in (group for place in (GROUPS, MEMORY) for group in place.glob(f"{prefix}*")):
         limit = time.monotonic() + PATIENCE
         while not removed(group):
             if time.monotonic() > limit:

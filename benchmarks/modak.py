@@ -24,18 +24,14 @@ from pathlib import Path
 from ending import ended
 from rich.console import Console
 from rich.table import Table
+from system_parts import slurm
+
+from forerun.errors import InputError
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "tests" / "system"))  # clusters are started there too
-
-import slurm  # noqa: E402
-from slurm import Nodes, Partition  # noqa: E402
-
-from forerun.errors import InputError  # noqa: E402
-
-NODES = {"n": Nodes(4, cpus=64, memory=66_000, gpus=2, features=("mc", "ssd"))}
+NODES = {"n": slurm.Nodes(4, cpus=64, memory=66_000, gpus=2, features=("mc", "ssd"))}
 PARTITIONS = {
-    name: Partition(walltime="2-00:00:00", default=name == "standard")
+    name: slurm.Partition(walltime="2-00:00:00", default=name == "standard")
     for name in ("standard", "normal", "gpu")
 }
 FORERUN = (sys.executable, "-m", "forerun")

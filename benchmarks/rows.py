@@ -6,11 +6,14 @@ import csv
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Wanted = TypeVar("Wanted")
 Made = TypeVar("Made", bound=Hashable)
+Record = TypeVar("Record")
+KINDS: dict[str, Callable[[str], object]] = {"str": str, "int": int, "float": float}
 
 
 def append(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
@@ -46,3 +49,20 @@ def missing(
             done[made_of(one)] -= 1
         else:
             yield one
+
+
+def parsed(kind: type[Record], cells: Mapping[str, str]) -> Record:
+    """A row as a dataclass of strings, integers and numbers."""
+    given: dict[str, Any] = {
+        field.name: KINDS[str(field.type)](cells[field.name])
+        for field in fields(kind)  # type: ignore[arg-type]
+    }
+    return kind(**given)
+
+
+def written(record: Any) -> dict[str, object]:
+    """A dataclass as a row, with as many digits as somebody may read."""
+    return {
+        name: f"{value:.6g}" if isinstance(value, float) else value
+        for name, value in asdict(record).items()
+    }

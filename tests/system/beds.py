@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ SETTINGS = {
     "JobAcctGatherParams": "OverMemoryKill",
     "JobAcctGatherFrequency": "task=1",
     "KillWait": "2",
+    "MinJobAge": "7200",  # seconds for which ended jobs are remembered: longer than any test
 }
 PARTITIONS = {
     "debug": Partition(walltime="01:00:00", default=True),
@@ -49,7 +52,7 @@ code=$?
 note "done $(date +%s)"
 exit "$code"
 """
-LONG = 120.0  # seconds in which anything here has ended
+LONG = 600.0  # seconds in which anything here has ended, also where the machine stands still
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,8 @@ HEADS = {"local": local_head, "slurm": slurm_head, "pbs": pbs_head}
 # Short looks: what is lost here is lost at once.
 BACKENDS: dict[str, Callable[[], Backend]] = {
     "local": Local,
-    "slurm": lambda: Slurm(seconds=10.0, looks=(0.1, 0.2, 0.4)),
-    "pbs": lambda: Pbs(seconds=10.0, looks=(0.1, 0.2, 0.4)),
+    "slurm": lambda: Slurm(seconds=120.0, looks=(0.1, 0.2, 0.4)),
+    "pbs": lambda: Pbs(seconds=120.0, looks=(0.1, 0.2, 0.4)),
 }
 
 
@@ -138,3 +141,11 @@ def bed_of(name: str, request: pytest.FixtureRequest, folder: Path) -> Bed:
         conf = request.getfixturevalue("cluster").environment["SLURM_CONF"]
         patch.setenv("SLURM_CONF", conf)
     return Bed(BACKENDS[name](), folder, HEADS[name])
+
+
+def set_up(what: str) -> None:
+    """Set up through the command line; what this machine cannot have is skipped with its reason."""
+    command = [sys.executable, "-m", "forerun", "workload", "setup", what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"`forerun workload setup {what}`: {done.stderr.splitlines()[-1]}")
