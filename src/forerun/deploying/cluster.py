@@ -7,7 +7,6 @@ nodes are its own, for runs that share one would time each other.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from forerun import __version__
 from forerun.compilers import Framework
 from forerun.deploying.launching import Shape, shape_at
 from forerun.deploying.running import JobRunner
-from forerun.deploying.specs import features_of, queue_of
+from forerun.deploying.specs import features_of, plain, queue_of
 from forerun.errors import InputError, JobError, one_line
 from forerun.factors import Point, Role, Space
 from forerun.infrastructure import Infrastructure, Partition
@@ -178,7 +177,7 @@ class Cluster:
         warmups = task.warmups if shape.launcher == "plain" else 0
         devices = partition.accelerators
         return JobSpec(
-            name=_name(study),
+            name=plain(study.stem) or "measure",
             words=command.words,
             folder=str(folder),
             uid=task.uid,
@@ -232,10 +231,6 @@ def _walltime(command: Command, warmups: int, limit: float | None) -> float | No
     around = MARGIN + (PREPARING if command.prepare else 0.0)
     wanted = (1 + warmups) * command.timeout + around
     return wanted if limit is None else min(wanted, limit)
-
-
-def _name(study: Path) -> str:
-    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", study.stem).strip("-.+")[:64] or "measure"
 
 
 def _made_by(study: Path, task: Task) -> tuple[str, ...]:

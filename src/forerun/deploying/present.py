@@ -10,6 +10,7 @@ from forerun.deploying.record import Record
 from forerun.errors import InputError
 from forerun.jobs.asking import ask
 
+FOLDER = "image"  # in the job's, with the recipes and all that they need
 _OURS = "localhost/"  # where images lie that are built from the recipes beside a job
 _GONE = re.compile("no such image|not known|not found", re.IGNORECASE)
 
@@ -17,19 +18,23 @@ _GONE = re.compile("no such image|not known|not found", re.IGNORECASE)
 def check_image(record: Record) -> None:
     """InputError where it is missing, and how it is built. Registries and nodes are not asked."""
     image, runtime = record.image, record.runtime
-    recipes = shlex.quote(f"{record.folder}/image")
-    if image.startswith("/") and not Path(image).exists():
-        built = f"apptainer build {shlex.quote(image)} image.def"
-    elif (
-        record.backend == "local"
-        and runtime in ("docker", "podman")
-        and image.startswith(_OURS)
-        and not _has(runtime, image)
-    ):
-        built = f"{runtime} build -t {image} ."
+    if image.startswith("/"):
+        missing = not Path(image).exists()
     else:
-        return
-    raise InputError(image, "no such image", f"one: cd {recipes} && {built}")
+        here = record.backend == "local" and runtime in ("docker", "podman")
+        missing = here and image.startswith(_OURS) and not _has(runtime, image)
+    if missing:
+        raise InputError(image, "no such image", f"one: {how_to_build(record)}")
+
+
+def how_to_build(record: Record) -> str:
+    """What builds the image of a job from the recipes in its folder, as one types it."""
+    image = record.image
+    if image.startswith("/"):
+        built = f"apptainer build {shlex.quote(image)} image.def"
+    else:
+        built = f"{'podman' if record.runtime == 'podman' else 'docker'} build -t {image} ."
+    return f"cd {shlex.quote(f'{record.folder}/{FOLDER}')} && {built}"
 
 
 def _has(runtime: str, image: str) -> bool:

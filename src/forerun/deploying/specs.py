@@ -118,8 +118,12 @@ def name_of(request: Request) -> str:
     """The job's name: as told, or the request's, of what a scheduler takes."""
     if request.job.name != _DEFAULT:
         return request.job.name
-    plain = re.sub(r"[^A-Za-z0-9_.+-]+", "-", request.name).strip("-.+")[:64]
-    return plain or _DEFAULT
+    return plain(request.name) or _DEFAULT
+
+
+def plain(text: str) -> str:
+    """A text as a name that every scheduler takes; empty where nothing of it is left."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-.+")[:64]
 
 
 def template_of(request: Request, candidate: Candidate) -> Template:

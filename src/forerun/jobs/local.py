@@ -78,6 +78,9 @@ class Local:
             return State("unknown", f"it was started on {host}: ask there", (host,), starts)
         if _runs(record):
             return State("running", "", (host,), starts, waited=0.0)
+        record = _record(folder)  # it may have ended since it was read
+        if "ended" in record:
+            return _ended(record, folder, starts)
         told = told_by_folder(folder)
         if told.has_ended:
             return told

@@ -52,10 +52,9 @@ class Slurm:
 
     def submit(self, submission: Submission) -> str:
         """Submit a job once, however often it is asked for; its number."""
-        desk = Desk(self._send, self.find, _IDENTIFIER, LOOKS, self._waits)
-        if self.looks is not None:
-            desk = Desk(self._send, self.find, _IDENTIFIER, self.looks)
-        return submit_once(desk, submission)
+        looks = LOOKS if self.looks is None else self.looks
+        waits = self._waits if self.looks is None else lambda: 0.0
+        return submit_once(Desk(self._send, self.find, _IDENTIFIER, looks, waits), submission)
 
     def _waits(self) -> float:
         """Seconds for which a message may wait; 0 where Slurm does not say."""

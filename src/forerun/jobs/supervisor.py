@@ -120,13 +120,13 @@ def awaited(pid: int, walltime: float) -> tuple[int | None, str]:
     until = time.monotonic() + walltime
     while True:
         left = until - time.monotonic()
-        if left <= 0:
-            return None, "timed_out"
-        heard = signal.sigtimedwait(HEARD, min(left, LONGEST))
+        heard = signal.sigtimedwait(HEARD, min(max(left, 0.0), LONGEST))
         if (code := reaped(pid)) is not None:
             return code, ""
         if heard is not None and heard.si_signo in ASKED:
             return None, "cancelled"
+        if left <= 0:
+            return None, "timed_out"
 
 
 def end(pid: int) -> int:
