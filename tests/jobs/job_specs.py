@@ -13,7 +13,7 @@ GIB = 2**30
 PLAIN = JobSpec(
     name="lenet",
     words=("python", "train.py", "--batch", "64"),
-    folder="/work/jobs/lenet",
+    folder="/shared/jobs/lenet",
     uid=UID,
     made_by=("Made by forerun 0.1.0 from plan 1a2b3c of lenet.", "Predicted: 5 min, 4 to 6 min."),
 )
@@ -22,8 +22,8 @@ FULL = replace(
     name="all-options",
     words=("./train", "--name", "it's", "--data=${FORERUN_DATA}/train", "--rate", "$5"),
     expand=True,
-    folder="/work/jobs/all-options",
-    directory="/work/my project",
+    folder="/shared/jobs/all-options",
+    directory="/shared/my project",
     environment={"OMP_NUM_THREADS": "4", "GREETING": 'a "b" $HOME `c`'},
     cores=4,
     accelerators=2,

@@ -2,9 +2,11 @@
 
 import json
 import math
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import ENDLESS, LONG, time_outs_begin
 
 from forerun.errors import InputError
 from forerun.jobs import Command, Marker, Timing, check_program, time_command
@@ -53,7 +56,10 @@ def test_processor_time_is_that_of_all_processes(output: Path) -> None:
     assert timing.user_seconds + timing.system_seconds >= 0.19
 
 
-def test_an_orphan_that_ends_before_the_program_counts_too(tmp_path: Path, output: Path) -> None:
+def test_an_orphan_that_ends_before_the_program_counts_too(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_outs_begin(monkeypatch, "True", SETTLE=LONG)
     orphan = f"({sys.executable} -IS -c '{SPIN.format(0.1)}'; touch done) & "
     wait = "until [ -e done ]; do sleep 0.01; done"
     timing = time_command(shell(f"({orphan}) ; {wait}", directory=tmp_path), output)
@@ -166,9 +172,11 @@ def test_prepare_and_cleanup_stand_around_the_timed_part(tmp_path: Path, output:
         prepare=("sh", "-c", "sleep 0.5; echo prepare >> log; echo not kept"),
         cleanup=("sh", "-c", "sleep 0.5; echo cleanup >> log; echo not kept"),
     )
+    began = time.monotonic()
     timing = time_command(command, output)
+    beside = time.monotonic() - began - timing.wall_seconds
     assert timing.status == "ok"
-    assert timing.wall_seconds < 0.5
+    assert beside >= 1.0  # what both of them take
     assert (tmp_path / "log").read_text() == "prepare\nrun\ncleanup\n"
     assert [file.read_text() for file in output.parent.iterdir()] == ["printed\n"]
 
@@ -287,14 +295,27 @@ def test_options_that_mean_nothing(options: dict[str, object]) -> None:
         shell("true", **options)
 
 
+# Waits until the processors were busy for so many seconds.
+WAITS = """
+import os, time
+def busy():
+    ticks = [int(word) for word in open("/proc/stat").readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")  # neither idle nor waiting
+until = busy() + {}
+time.sleep(0.2)
+while busy() < until:
+    time.sleep(0.02)
+"""
+
+
 def test_other_load_is_that_of_others(output: Path) -> None:
-    others = subprocess.Popen((*python(SPIN.format(60)).words,))
+    others = subprocess.Popen((*python(SPIN.format(ENDLESS)).words,))
     try:
-        timing = time_command(Command(("sleep", "0.5")), output)
+        timing = time_command(python(WAITS.format(1.0)), output)
     finally:
         others.kill()
         others.wait()
-    assert timing.other_load > 0.3
+    assert timing.other_load * timing.wall_seconds > 0.5
 
 
 def test_several_threads_at_once(tmp_path: Path) -> None:
@@ -319,21 +340,31 @@ def test_measures_are_what_a_run_stores() -> None:
 
 
 def test_a_marker_takes_the_time_from_the_output(output: Path) -> None:
-    text = "echo start; sleep 0.3; for i in 1 2 3; do echo epoch $i; sleep 0.1; done"
+    # Each line is waited for, until it has come: then the next one comes no earlier than it should.
+    come = f'until grep -q "epoch $i" {shlex.quote(str(output))}; do sleep 0.01; done'
+    epochs = f"for i in 1 2 3; do echo epoch $i; {come}; sleep 0.1; done"
+    text = f"echo start; sleep 0.3; {epochs}"
     timing = time_command(shell(text, marker=Marker("^epoch")), output)
     assert timing.status == "ok"
     assert timing.seconds is not None
-    assert 0.09 < timing.seconds < timing.wall_seconds - 0.3
+    assert 0.1 <= timing.seconds < timing.wall_seconds - 0.3
     captured = time_command(shell(text, marker=Marker("epoch (.*)")), output)
     assert captured.seconds == 3.0
 
 
 def test_python_does_not_hold_lines_back_that_a_marker_waits_for(output: Path) -> None:
-    text = "import time\nfor i in range(3): print('epoch', i); time.sleep(0.1)\n"
+    text = """
+import sys, time
+for i in range(3):
+    print("epoch", i)
+    while sys.argv[1:] and f"epoch {i}\\n" not in open(sys.argv[1]).read():  # has it come?
+        time.sleep(0.01)
+    time.sleep(0.1)
+"""
     words = (sys.executable, "-c", text)
-    timing = time_command(Command(words, marker=Marker("epoch")), output)
+    timing = time_command(Command((*words, str(output)), marker=Marker("epoch")), output)
     assert timing.seconds is not None
-    assert timing.seconds > 0.09
+    assert timing.seconds >= 0.1
     held = Command(words, marker=Marker("epoch"), environment={"PYTHONUNBUFFERED": ""})
     timing = time_command(held, output)
     assert (timing.status, timing.seconds) == ("failed", None)

@@ -1,5 +1,6 @@
 """Runs that do not end by themselves, and what is left of them: nothing."""
 
+import math
 import os
 import shutil
 import signal
@@ -7,19 +8,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from patience import ENDLESS, LONG, alive, time_outs_begin, wait_for
 
 from forerun.jobs import Command, Timing, time_command
 from forerun.jobs import command as jobs_command
+from forerun.jobs.launcher import Task
 
 # A program of three processes, one of which has left its group and session.
-FAMILY = "echo $$ >> pids; sleep 60 & echo $! >> pids; setsid sh -c 'echo $$ >> pids; sleep 60'"
+FAMILY = f"echo $$ >> pids; sleep {ENDLESS} & echo $! >> pids; "
+FAMILY += f"setsid sh -c 'echo $$ >> pids; sleep {ENDLESS}'"
 STUBBORN = "trap '' TERM; " + FAMILY
-DAEMON = "setsid sh -c 'echo $$ >> pids; exec sleep 60' & sleep 0.1"
+DAEMON = f"setsid sh -c 'echo $$ >> pids; exec sleep {ENDLESS}' & sleep 0.1"
+# For launchers: whether so many processes of a program are there.
+STARTED = "os.path.exists('pids') and open('pids').read().count(chr(10)) == {}"
 
 
 def shell(text: str, directory: Path, **options: object) -> Command:
@@ -36,39 +42,32 @@ def pids(directory: Path) -> list[int]:
     return [int(pid) for pid in file.read_text().split()] if file.exists() else []
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < limit, "waited 20 s"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN], ids=["family", "stubborn"])
-def test_a_time_out_ends_every_process(tmp_path: Path, output: Path, program: str) -> None:
+def test_a_time_out_ends_every_process(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    time_outs_begin(monkeypatch, STARTED.format(3))
     timing = time_command(shell(program, tmp_path, timeout=0.3), output)
     assert (timing.status, timing.seconds) == ("timed_out", None)
     assert timing.reason == "took longer than 300 ms"
-    assert 0.3 <= timing.wall_seconds < 30
+    assert 0.3 <= timing.wall_seconds < 2 * LONG
     assert len(pids(tmp_path)) == 3
     assert not any(map(alive, pids(tmp_path)))
 
 
-def test_a_program_that_stops_itself_is_timed_out(tmp_path: Path, output: Path) -> None:
+def test_a_program_that_stops_itself_is_timed_out(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_outs_begin(monkeypatch, "True")
     timing = time_command(shell("kill -STOP $$", tmp_path, timeout=0.2), output)
     assert timing.status == "timed_out"
 
 
 def test_a_program_that_ends_well_when_asked_to_is_still_timed_out(
-    tmp_path: Path, output: Path
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polite = "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done"
+    time_outs_begin(monkeypatch, STARTED.format(1), GRACE=LONG)
+    polite = "trap 'echo saved; exit 0' TERM; echo $$ >> pids; while :; do sleep 0.05; done"
     timing = time_command(shell(polite, tmp_path, timeout=0.3), output)
     assert (timing.status, timing.exit_code) == ("timed_out", 0)
     assert output.read_text().endswith("saved\n")
@@ -81,18 +80,24 @@ def test_any_time_out_is_taken(tmp_path: Path, output: Path) -> None:
 def test_what_goes_on_in_the_background_is_ended(tmp_path: Path, output: Path) -> None:
     timing = time_command(shell(DAEMON, tmp_path), output)
     assert (timing.status, timing.left_behind) == ("ok", 1)
-    assert timing.wall_seconds < 30
+    assert timing.wall_seconds < 2 * LONG
     assert not any(map(alive, pids(tmp_path)))
 
 
-def test_what_ends_by_itself_soon_after_is_not_left_behind(tmp_path: Path, output: Path) -> None:
+def test_what_ends_by_itself_soon_after_is_not_left_behind(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_outs_begin(monkeypatch, "True", SETTLE=LONG)
     timing = time_command(shell("(sleep 0.1; echo late) &", tmp_path), output)
     assert (timing.status, timing.left_behind) == ("ok", 0)
     assert output.read_text() == "late\n"
 
 
-def test_a_time_out_after_the_program_has_ended_is_none(tmp_path: Path, output: Path) -> None:
-    timing = time_command(shell(DAEMON, tmp_path, timeout=0.5), output)
+def test_a_time_out_after_the_program_has_ended_is_none(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_outs_begin(monkeypatch, "False")  # while what is left behind may end by itself
+    timing = time_command(shell(DAEMON, tmp_path, timeout=0.1), output)
     assert timing.status == "ok"
     assert not any(map(alive, pids(tmp_path)))
 
@@ -110,30 +115,48 @@ def test_cancelling(tmp_path: Path, output: Path) -> None:
 def test_cancelling_while_it_is_prepared(tmp_path: Path, output: Path) -> None:
     cancel = threading.Event()
     cancel.set()
-    command = shell("touch ran", tmp_path, prepare=("sleep", "60"))
+    command = shell("touch ran", tmp_path, prepare=("sleep", str(ENDLESS)))
     timing = time_command(command, output, cancel)
     assert (timing.status, timing.reason) == ("cancelled", "prepare: cancelled")
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_time_out_is_for_the_run_alone(tmp_path: Path, output: Path) -> None:
-    around = {"prepare": ("sleep", "0.7"), "cleanup": ("sleep", "0.7")}
-    timing = time_command(shell("true", tmp_path, timeout=0.5, **around), output)
+def test_the_time_out_is_for_the_run_alone(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+    task_of = jobs_command._task
+
+    def noted(command: Command, kept: Path) -> Task:
+        task = task_of(command, kept)
+        limits.append(task.timeout)
+        return task
+
+    monkeypatch.setattr(jobs_command, "_task", noted)
+    around = {"prepare": ("sleep", "0.1"), "cleanup": ("sleep", "0.1")}
+    timing = time_command(shell("true", tmp_path, timeout=LONG, **around), output)
     assert (timing.status, timing.reason) == ("ok", "")
+    assert limits == [math.inf, LONG, jobs_command.CLEANUP]  # each from its own beginning
 
 
 def test_a_cleanup_that_hangs_is_ended(
     tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    time_outs_begin(monkeypatch, "True")
     monkeypatch.setattr(jobs_command, "CLEANUP", 0.3)
-    timing = time_command(shell("true", tmp_path, cleanup=("sleep", "60")), output)
+    command = shell("true", tmp_path, cleanup=("sleep", str(ENDLESS)))
+    timing = time_command(command, output)
     assert (timing.status, timing.reason) == ("ok", "cleanup: took longer than 300 ms")
 
 
-def test_a_cleanup_can_be_ended_but_not_by_what_ends_the_run(tmp_path: Path, output: Path) -> None:
+def test_a_cleanup_can_be_ended_but_not_by_what_ends_the_run(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_command, "CLEANUP", LONG)
     cancel, hurry = threading.Event(), threading.Event()
     cancel.set()
-    cleaning = shell("sleep 60", tmp_path, cleanup=("sh", "-c", "sleep 0.5; touch cleaned"))
+    cleanup = ("sh", "-c", "sleep 0.5; touch cleaned")
+    cleaning = shell(f"sleep {ENDLESS}", tmp_path, cleanup=cleanup)
     timing = time_command(cleaning, output, cancel, hurry)
     assert (timing.status, timing.reason) == ("cancelled", "cancelled")
     assert (tmp_path / "cleaned").exists()
@@ -149,16 +172,23 @@ class InterruptionError(Exception):
 
 
 @pytest.fixture
-def interrupted() -> Iterator[None]:
-    """An exception in the main thread after half a second, as Control-C makes one."""
+def interrupted(tmp_path: Path) -> Iterator[None]:
+    """An exception in the main thread once the program runs, as Control-C makes one."""
 
     def interrupt(*_: object) -> None:
         raise InterruptionError
 
+    def interrupt_soon() -> None:
+        wait_for(lambda: len(pids(tmp_path)) == 3)
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, signal.SIGALRM)
+
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    other = threading.Thread(target=interrupt_soon)
+    other.start()
     yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    other.join()
     signal.signal(signal.SIGALRM, before)
 
 
@@ -216,7 +246,8 @@ def test_what_is_typed_at_the_terminal_does_not_reach_the_program(tmp_path: Path
 
 
 def test_a_program_that_ends_its_launcher_is_ended(tmp_path: Path, output: Path) -> None:
-    text = "echo $$ >> pids; sleep 60 & echo $! >> pids; kill -KILL $PPID; sleep 60"
+    text = f"echo $$ >> pids; sleep {ENDLESS} & echo $! >> pids; "
+    text += f"kill -KILL $PPID; sleep {ENDLESS}"
     timing = time_command(shell(text, tmp_path), output)
     assert (timing.status, timing.reason) == ("failed", "its launcher was ended or stopped")
     assert len(pids(tmp_path)) == 2
@@ -224,8 +255,9 @@ def test_a_program_that_ends_its_launcher_is_ended(tmp_path: Path, output: Path)
 
 
 def test_a_program_that_stops_its_launcher_has_the_time_of_any_other(
-    tmp_path: Path, output: Path
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    time_outs_begin(monkeypatch, "True")
     text = "kill -STOP $PPID; " + FAMILY
     timing = time_command(shell(text, tmp_path, timeout=0.5), output)
     assert (timing.status, timing.reason) == ("timed_out", "took longer than 500 ms")
@@ -236,11 +268,27 @@ def test_a_program_that_stops_its_launcher_has_the_time_of_any_other(
 def test_a_program_that_goes_on_stopping_its_launcher_is_ended(
     tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch, cancelled: bool
 ) -> None:
+    time_outs_begin(monkeypatch, "True", GRACE=LONG)  # and it ends nothing in time
     monkeypatch.setattr(jobs_command, "ENDING", 0.5)
-    cancel = threading.Event()
+
+    class Started(threading.Event):
+        """Set once all processes of the program are there."""
+
+        def is_set(self) -> bool:
+            return len(pids(tmp_path)) == 3
+
+    started = Started()
+
+    def clock() -> float:
+        """No time passes before that."""
+        return time.monotonic() if started.is_set() else 0.0
+
+    if not cancelled:
+        patient = SimpleNamespace(monotonic=clock, sleep=time.sleep)
+        monkeypatch.setattr(jobs_command, "time", patient)
     text = f"trap '' TERM; while :; do kill -STOP $PPID; done & {FAMILY}"
-    threading.Timer(0.5, cancel.set if cancelled else cancel.clear).start()
-    timing = time_command(shell(text, tmp_path, timeout=60 if cancelled else 0.5), output, cancel)
+    command = shell(text, tmp_path, timeout=ENDLESS if cancelled else 0.5)
+    timing = time_command(command, output, started if cancelled else None)
     expected = "cancelled" if cancelled else "its launcher was ended or stopped"
     assert (timing.status, timing.reason) == ("cancelled" if cancelled else "failed", expected)
     assert len(pids(tmp_path)) == 3
@@ -267,7 +315,7 @@ def test_a_disk_that_was_nearly_full_before_ends_no_run(tmp_path: Path, output: 
 @pytest.mark.usefixtures("small_disk")
 def test_a_program_that_fills_the_disk(tmp_path: Path, output: Path) -> None:
     command = shell(
-        "truncate -s 40M big; sleep 60",
+        f"truncate -s 40M big; sleep {ENDLESS}",
         tmp_path,
         cleanup=("sh", "-c", "sleep 0.3; rm big"),
     )

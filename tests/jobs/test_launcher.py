@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import Ticking, time_outs_begin
 
 from forerun.jobs import Command, Marker, launcher, time_command
 from forerun.jobs.launcher import PIECE_BYTES, TAIL_BYTES, Output, Task, tail_bytes
@@ -105,6 +106,7 @@ def test_a_time_out_is_nothing_to_a_program_that_has_ended(
     monkeypatch.setattr(launcher, "send", send)
     monkeypatch.setattr(launcher, "GRACE", 0.1)
     monkeypatch.setattr(launcher, "FORCE", 0.1)
+    monkeypatch.setattr(launcher, "time", Ticking(0.05))
     if when == "before":
         ended.set()
     launcher.hold_lifeline(0.01, why, ended)
@@ -128,8 +130,12 @@ def test_a_gigabyte_is_read_and_little_of_it_kept(tmp_path: Path) -> None:
         assert file.read() == b"\nlast\n"
 
 
-def test_a_program_that_prints_without_end_is_timed_out(tmp_path: Path) -> None:
-    timing = time_command(Command(("yes",), timeout=0.3), tmp_path / "output.txt")
+def test_a_program_that_prints_without_end_is_timed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "output.txt"
+    time_outs_begin(monkeypatch, f"os.path.getsize({str(kept)!r}) > 0")
+    timing = time_command(Command(("yes",), timeout=0.3), kept)
     assert timing.status == "timed_out"
     assert timing.printed_bytes > 0
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import ENDLESS, LONG, wait_for
 
 from forerun.errors import JobError
 from forerun.jobs.backend import Limit, State, Submission, backend_of
@@ -13,11 +14,31 @@ from forerun.jobs.local import Local
 
 UID = "0123456789abcdef" * 2
 JOB = "local-0123456789ab"
+# A part of a script that waits for a file `go`.
+WAITS = f"timeout {ENDLESS} sh -c 'until test -e go; do sleep 0.02; done'"
+# Runs a script to its end, whose wall time begins when it says `ready`, and which is never forced.
+PATIENT = f"""
+import os, sys, time
+sys.path.append(sys.argv[1])
+import supervisor
+supervisor.GRACE = {ENDLESS}
+spawn = supervisor.spawn
+
+def patient(script):
+    pid, limit = spawn(script), time.monotonic() + {LONG}
+    while not os.path.exists("ready") and time.monotonic() < limit:
+        time.sleep(0.01)
+    return pid
+
+supervisor.spawn = patient
+supervisor.main()
+"""
 
 
 @pytest.fixture(autouse=True)
 def state_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("forerun.jobs.local._STARTING", LONG)
 
 
 def submission(folder: Path, text: str, uid: str = UID) -> Submission:
@@ -26,11 +47,9 @@ def submission(folder: Path, text: str, uid: str = UID) -> Submission:
     return Submission(uid, "lenet", folder / "job.sh")
 
 
-def ended(job: str, seconds: float = 30.0) -> State:
-    limit = time.monotonic() + seconds
-    while (found := Local().state(job)).phase == "running" and time.monotonic() < limit:
-        time.sleep(0.02)
-    return found
+def ended(job: str) -> State:
+    wait_for(lambda: Local().state(job).phase != "running")
+    return Local().state(job)
 
 
 def recorded(folder: Path) -> dict[str, str]:
@@ -81,7 +100,7 @@ def test_output_goes_through_no_link(tmp_path: Path) -> None:
 
 
 def test_a_job_outlives_who_started_it(tmp_path: Path) -> None:
-    made = submission(tmp_path / "job", "sleep 1; echo through")
+    made = submission(tmp_path / "job", f"{WAITS}; echo through")
     code = (
         "from pathlib import Path; from forerun.jobs.backend import Submission;"
         "from forerun.jobs.local import Local;"
@@ -91,16 +110,21 @@ def test_a_job_outlives_who_started_it(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code], start_new_session=True, check=False)
     assert Local().find(UID) == JOB
     assert Local().state(JOB).phase == "running"
+    (tmp_path / "job" / "go").touch()
     assert ended(JOB).phase == "done"
     assert (tmp_path / "job" / "job.out").read_text() == "through\n"
 
 
-def test_the_wall_time_at_the_head_of_the_script(tmp_path: Path) -> None:
-    text = "# forerun: walltime 0.5\ntrap 'echo saved; exit 4' TERM\nsleep 60 &\nwait"
+def test_the_wall_time_at_the_head_of_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forerun.jobs.local._SUPERVISE", PATIENT)
+    text = "# forerun: walltime 0.5\ntrap 'echo saved; exit 4' TERM\n"
+    text += f"sleep {ENDLESS} &\ntouch ready\nwait"
     began = time.monotonic()
     found = ended(Local().submit(submission(tmp_path / "job", text)))
     assert (found.phase, found.exit_code) == ("timed_out", 4)
-    assert 0.4 < time.monotonic() - began < 9
+    assert 0.4 < time.monotonic() - began < 2 * LONG
     assert (tmp_path / "job" / "job.out").read_text() == "saved\n"
 
 
@@ -111,7 +135,8 @@ def test_a_wall_time_further_down_is_none(tmp_path: Path) -> None:
 
 def test_cancelling_ends_all_of_it(tmp_path: Path) -> None:
     # The second has left the session, but not its ancestors.
-    text = "sleep 61 & echo $! > pids; setsid sleep 62 & echo $! >> pids; echo ready; wait"
+    text = f"sleep {ENDLESS} & echo $! > pids; setsid sleep {ENDLESS} & echo $! >> pids; "
+    text += "echo ready; wait"
     job = Local().submit(submission(tmp_path / "job", text))
     while (tmp_path / "job" / "job.out").read_text() != "ready\n":
         time.sleep(0.02)
@@ -152,12 +177,11 @@ def test_another_machine(tmp_path: Path, name: str, value: str, reason: str) -> 
 
 
 def test_what_the_script_has_written_counts_when_its_watch_was_killed(tmp_path: Path) -> None:
-    text = "mkdir attempts; sleep 1; printf 'code 0\\nended 5\\n' > attempts/1"
+    text = f"mkdir attempts; {WAITS}; printf 'code 0\\nended 5\\n' > attempts/1"
     job = Local().submit(submission(tmp_path / "job", text))
     os.kill(int(recorded(tmp_path / "job")["pid"]), signal.SIGKILL)
-    limit = time.monotonic() + 20
-    while Local().state(job).phase != "done" and time.monotonic() < limit:
-        time.sleep(0.1)
+    (tmp_path / "job" / "go").touch()
+    wait_for(lambda: Local().state(job).phase == "done")
     assert Local().state(job).phase == "done"
 
 

@@ -7,6 +7,7 @@ import pwd
 from pathlib import Path
 
 import pytest
+from patience import LONG
 
 from forerun.jobs.pbs import Pbs
 
@@ -48,4 +49,4 @@ def test_only_this_users_job_is_found(
         (tmp_path / program).write_text(f"#!/bin/sh\nexec /bin/cat {tmp_path}/jobs.txt\n")
         (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert Pbs().find(UID) == found
+    assert Pbs(LONG).find(UID) == found

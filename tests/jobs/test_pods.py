@@ -18,6 +18,7 @@ import pytest
 import yaml
 from hostile import CANARY, COMMANDS, TOUCH
 from hostile import STRINGS as FOR_SHELLS
+from patience import ENDLESS, LONG, wait_for
 
 from forerun.errors import InputError
 from forerun.jobs import objects, pods, skypilot
@@ -394,7 +395,7 @@ class Pod:
 
     def run(self) -> int:
         started = self.start()
-        printed, errors = started.communicate(timeout=60)
+        printed, errors = started.communicate(timeout=LONG)
         assert printed == errors == b""  # all of it is in the folder
         return started.returncode
 
@@ -557,11 +558,11 @@ def test_tasks_and_nodes(spec: JobSpec) -> None:
     assert sorted(one.name for one in kept) == ["1", "2.1"]
 
 
-SAVES = """
+SAVES = f"""
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("saved"))
 print("ready", flush=True)
-time.sleep(60)
+time.sleep({ENDLESS})
 """
 
 
@@ -569,12 +570,9 @@ def test_a_program_is_asked_to_save(spec: JobSpec, tmp_path: Path) -> None:
     program = tmp_path / "saves.py"
     program.write_text(SAVES)
     started = Pod(replace(spec, words=(sys.executable, str(program)))).start()
-    limit = time.monotonic() + 20
-    while not (Path(spec.folder) / "job.out").exists() or output(spec) != "ready\n":
-        assert time.monotonic() < limit
-        time.sleep(0.05)
+    wait_for(lambda: (Path(spec.folder) / "job.out").exists() and output(spec) == "ready\n")
     started.send_signal(signal.SIGTERM)
-    started.communicate(timeout=20)
+    started.communicate(timeout=LONG)
     assert started.returncode == 143  # not done, so that it may start again
     assert output(spec) == "ready\nsaved\n"
     found = attempt(spec)
@@ -608,7 +606,7 @@ def test_a_folder_that_is_not_there(spec: JobSpec, tmp_path: Path) -> None:
     pod = Pod(replace(spec, folder=str(tmp_path / "gone")))
     pod.directory = str(tmp_path)
     started = pod.start()
-    _, errors = started.communicate(timeout=20)
+    _, errors = started.communicate(timeout=LONG)
     assert started.returncode != 0
     assert b"gone" in errors
 

@@ -71,9 +71,9 @@ def test_slurm_is_told_everything() -> None:
     assert options(FULL, "slurm") == [
         "job-name=all-options",
         f"comment=forerun:{UID}",
-        "chdir=/work/jobs/all-options",
-        "output=/work/jobs/all-options/train.out.%a",
-        "error=/work/jobs/all-options/train.err.%a",
+        "chdir=/shared/jobs/all-options",
+        "output=/shared/jobs/all-options/train.out.%a",
+        "error=/shared/jobs/all-options/train.err.%a",
         "open-mode=append",
         "requeue",
         "nodes=1",
@@ -101,7 +101,7 @@ def test_torque_is_told_everything() -> None:
     assert options(FULL, "pbs") == [
         "N all-options",
         "S /bin/bash",
-        "o /work/jobs/all-options/scheduler.out",
+        "o /shared/jobs/all-options/scheduler.out",
         "j oe",
         "r y",
         "l nodes=n1:ppn=4:gpus=2:mc:ssd",
@@ -277,7 +277,7 @@ def test_one_process_needs_no_srun_and_several_do() -> None:
         ("https://example.org/a.tgz?x=1", "--url 'https://example.org/a.tgz?x=1'"),
         ("https://example.org/a.c", '--output "$forerun_source/"a.c --url'),
         ("https://example.org/", '--output "$forerun_source/"download --url'),
-        ("/work/code", "forerun_source=/work/code\n"),
+        ("/shared/code", "forerun_source=/shared/code\n"),
     ],
 )
 def test_a_source_is_fetched_by_what_it_is(source: str, expected: str) -> None:
@@ -293,7 +293,7 @@ def test_libraries_for_an_image_stay_inside() -> None:
     assert "export OMP_NUM_THREADS=4\n" in script
     assert "export LD_PRELOAD" not in script
     assert (
-        "exec apptainer exec --nv --bind /work/jobs/lenet --bind /archive "
+        "exec apptainer exec --nv --bind /shared/jobs/lenet --bind /archive "
         '--pwd "$PWD" /images/lenet.sif env LD_PRELOAD=/usr/lib/libtcmalloc.so OMP_NUM_THREADS=4 '
         "sh -c " in script
     )

@@ -21,6 +21,7 @@ from typing import get_args
 import pytest
 from hostile import ARITHMETIC, CANARY, COMMANDS, STRINGS, VARIABLES
 from job_specs import PLAIN
+from patience import LONG
 
 from forerun.errors import InputError
 from forerun.jobs.script import Scheduler, render
@@ -266,7 +267,7 @@ def run(
     (folder / "job.sh").write_text(render(spec, "none"))
     environment = {**os.environ, "HOME": str(folder), "PATH": path}
     done = subprocess.run(
-        ["bash", folder / "job.sh"], cwd=folder / "in", env=environment, timeout=30
+        ["bash", folder / "job.sh"], cwd=folder / "in", env=environment, timeout=LONG
     )
     return done.returncode, (folder / "job.out").read_text()
 

@@ -10,29 +10,31 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from job_specs import PLAIN, UID
+from patience import ENDLESS, LONG, wait_for
 
 from forerun.jobs import worker
 from forerun.jobs.attempts import Attempt, read_attempts, run_seconds
 from forerun.jobs.script import render
 from forerun.jobs.spec import JobSpec, Staging
 
-# Ends when it is asked to save, and says so; without that it would go on for a minute.
-SAVES = """
+# Ends when it is asked to save, and says so; without that it would go on.
+SAVES = f"""
 import signal, sys, time
 def save(*_):
     print("saved", flush=True)
     sys.exit(0)
 signal.signal(signal.SIGUSR1, save)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep({ENDLESS})
 """
-STUBBORN = "trap '' USR1; echo ready; exec sleep 60"
+STUBBORN = f"trap '' USR1; echo ready; exec sleep {ENDLESS}"
 
 
 def python(code: str, *arguments: str) -> tuple[str, ...]:
@@ -55,15 +57,8 @@ def started(folder: Path, **options: Any) -> subprocess.Popen[bytes]:
 def ran(folder: Path, *words: str, **changes: Any) -> tuple[int, str]:
     """The exit code of a job, and what it printed."""
     written(folder, *words, **changes)
-    code = started(folder).wait(timeout=30)
+    code = started(folder).wait(timeout=LONG)
     return code, (folder / "job.out").read_text()
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
 
 
 def printed(folder: Path, text: str, times: int = 1) -> Callable[[], bool]:
@@ -77,7 +72,7 @@ def only(folder: Path) -> Attempt:
 
 
 def test_a_run_leaves_its_times_and_its_memory(tmp_path: Path) -> None:
-    before = time.time()
+    before, began = time.time(), time.monotonic()
     code, output = ran(tmp_path, *python("import time; time.sleep(0.3); print('hello')"))
     assert (code, output) == (0, "hello\n")
     attempt = only(tmp_path)
@@ -89,7 +84,7 @@ def test_a_run_leaves_its_times_and_its_memory(tmp_path: Path) -> None:
     assert before - 0.01 <= times[0] <= times[1] <= times[2] <= times[3] <= time.time() + 0.01  # type: ignore[operator]
     seconds = run_seconds([attempt])
     assert seconds is not None
-    assert 0.3 <= seconds < 5
+    assert 0.3 <= seconds <= time.monotonic() - began
     assert 2**22 < attempt.peaks[0] < 2**29
     assert 0.3 <= attempt.ran[0] <= seconds + 0.01
     assert (attempt.staged, attempt.warned, attempt.requeued) == (None, None, None)
@@ -107,7 +102,7 @@ def test_a_clock_that_is_set_during_a_run_spoils_its_time(tmp_path: Path) -> Non
     attempt = only(tmp_path)
     assert attempt.span is not None
     assert attempt.span > 3599
-    assert attempt.ran[0] < 60
+    assert attempt.ran[0] < 2 * LONG
     assert run_seconds([attempt]) is None
 
 
@@ -129,7 +124,7 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 def test_without_python_the_program_runs_all_the_same(tmp_path: Path) -> None:
     written(tmp_path, "sh", "-c", "echo hello; exit 4")
     (tmp_path / "worker.py").unlink()
-    assert started(tmp_path).wait(timeout=30) == 4
+    assert started(tmp_path).wait(timeout=LONG) == 4
     assert only(tmp_path).code == 4
     assert only(tmp_path).peaks == {}
 
@@ -194,7 +189,7 @@ def test_a_start_that_is_shown_an_old_listing_takes_no_file_of_another(tmp_path:
     for _ in range(2):
         ran(tmp_path, "true")
     # With -f a shell lists nothing.
-    subprocess.run(["bash", "-f", tmp_path / "job.sh"], cwd="/", check=True, timeout=30)
+    subprocess.run(["bash", "-f", tmp_path / "job.sh"], cwd="/", check=True, timeout=LONG)
     attempts = read_attempts(tmp_path)
     assert [one.number for one in attempts] == [1, 2, 3]
     assert all(
@@ -205,7 +200,7 @@ def test_a_start_that_is_shown_an_old_listing_takes_no_file_of_another(tmp_path:
 def test_starts_at_the_same_time_have_files_of_their_own(tmp_path: Path) -> None:
     written(tmp_path, "true")
     jobs = [started(tmp_path) for _ in range(6)]
-    assert [job.wait(timeout=60) for job in jobs] == [0] * 6
+    assert [job.wait(timeout=LONG) for job in jobs] == [0] * 6
     assert [one.number for one in read_attempts(tmp_path)] == [1, 2, 3, 4, 5, 6]
     assert len({one.job for one in read_attempts(tmp_path)}) == 6
 
@@ -253,7 +248,7 @@ def test_staged_data_are_for_nobody_else_and_go_with_the_job(tmp_path: Path) -> 
 def test_staged_data_stay_for_a_start_that_follows(tmp_path: Path) -> None:
     target = tmp_path / f"forerun-{UID}"
     program = 'echo "$(ls "$FORERUN_DATA/more" 2>/dev/null)ready"; touch "$FORERUN_DATA/more"'
-    waits = f"{program}; trap 'exit 0' USR1; while :; do sleep 0.1; done"
+    waits = f"trap 'exit 0' USR1; {program}; while :; do sleep 0.1; done"
     staging = Staging(str(stored(tmp_path)), str(target))
     written(tmp_path / "job", "bash", "-c", waits, staging=staging, requeues=1)
     job = started(tmp_path / "job")
@@ -262,7 +257,7 @@ def test_staged_data_stay_for_a_start_that_follows(tmp_path: Path) -> None:
     wait_for(printed(tmp_path / "job", f"{target}/more"))
     wait_for(printed(tmp_path / "job", "ready\n", 2))
     job.send_signal(signal.SIGUSR1)
-    assert job.wait(timeout=20) == 0
+    assert job.wait(timeout=LONG) == 0
     assert not target.exists()
 
 
@@ -322,11 +317,9 @@ def test_several_processes_know_their_ranks(tmp_path: Path) -> None:
 
 
 def test_the_first_process_that_fails_ends_the_others(tmp_path: Path) -> None:
-    words = ("sh", "-c", 'if test "$FORERUN_RANK" = 1; then exit 5; fi; sleep 60')
-    began = time.monotonic()
-    code, _ = ran(tmp_path, *words, processes=3)
+    words = ("sh", "-c", f'if test "$FORERUN_RANK" = 1; then exit 5; fi; sleep {ENDLESS}')
+    code, _ = ran(tmp_path, *words, processes=3)  # which is an error unless it ends long before
     assert code == 5
-    assert time.monotonic() - began < 20
 
 
 def test_tensorflow_gets_its_configuration(tmp_path: Path) -> None:
@@ -369,7 +362,7 @@ def test_tasks_of_an_array_on_several_nodes_of_pbs_keep_apart(tmp_path: Path) ->
     spec = replace(spec, nodes=2, processes=2, launcher="tensorflow", array="1-2")
     (tmp_path / "job.sh").write_text(render(spec, "pbs"))
     jobs = [started(tmp_path, **pbs(tmp_path, OF_TORQUE, PBS_ARRAYID=task)) for task in "12"]
-    assert [job.wait(timeout=30) for job in jobs] == [0, 0]
+    assert [job.wait(timeout=LONG) for job in jobs] == [0, 0]
     ports: list[int] = []
     for task in "12":
         lines = (tmp_path / f"job.out.{task}").read_text().splitlines()
@@ -385,14 +378,17 @@ def test_a_pbsdsh_that_is_not_torques_ends_the_job_with_a_line(tmp_path: Path) -
     spec = replace(written(tmp_path, "true"), nodes=2)
     (tmp_path / "job.sh").write_text(render(spec, "pbs"))
     job = started(tmp_path, **pbs(tmp_path, OF_OPENPBS))
-    assert job.wait(timeout=30) == 69
+    assert job.wait(timeout=LONG) == 69
     assert only(tmp_path).code == 69
     output = (tmp_path / "job.out").read_text()
     assert output.startswith("job.sh: found OpenPBS, whose pbsdsh cannot start one process a node")
 
 
 def test_mxnet_gets_a_scheduler_a_server_and_workers(tmp_path: Path) -> None:
-    words = ("sh", "-c", 'echo "$DMLC_ROLE $DMLC_NUM_SERVER $DMLC_NUM_WORKER"; sleep 0.3')
+    # None of them ends before all have said what they are.
+    waits = "n=0; until test $(wc -l <job.out) = 4 || test $((n += 1)) = 5000; do sleep 0.05; done"
+    text = f'echo "$DMLC_ROLE $DMLC_NUM_SERVER $DMLC_NUM_WORKER"; {waits}'
+    words = ("sh", "-c", text)
     code, output = ran(tmp_path, *words, processes=2, launcher="mxnet")
     assert code == 0
     assert sorted(output.splitlines()) == [
@@ -405,12 +401,12 @@ def test_mxnet_gets_a_scheduler_a_server_and_workers(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_job_ends_its_program_and_says_when(tmp_path: Path) -> None:
-    words = python("import time; print('ready', flush=True); time.sleep(60)")
+    words = python(f"import time; print('ready', flush=True); time.sleep({ENDLESS})")
     written(tmp_path, *words, epilogue=(("echo", "bye"),))
     job = started(tmp_path)
     wait_for(printed(tmp_path, "ready"))
     job.send_signal(signal.SIGTERM)
-    assert job.wait(timeout=20) == 143
+    assert job.wait(timeout=LONG) == 143
     attempt = only(tmp_path)
     assert attempt.code == 143
     assert attempt.done is not None
@@ -425,7 +421,7 @@ def test_a_program_is_asked_to_save_and_the_job_starts_again(tmp_path: Path) -> 
     for number in (1, 2, 3):
         wait_for(printed(tmp_path, "ready\n", number))
         job.send_signal(signal.SIGUSR1)
-    assert job.wait(timeout=20) == 0
+    assert job.wait(timeout=LONG) == 0
     attempts = read_attempts(tmp_path)
     assert [one.number for one in attempts] == [1, 2, 3]
     assert [one.warned is not None for one in attempts] == [True, True, True]
@@ -451,41 +447,50 @@ def test_a_signal_after_the_end_of_the_program_changes_nothing(
     job = started(tmp_path)
     wait_for((tmp_path / "asked").exists)
     job.send_signal(late)
-    assert job.wait(timeout=20) == 0
+    assert job.wait(timeout=LONG) == 0
     attempt = only(tmp_path)
     assert (attempt.code, attempt.warned, attempt.requeued) == (0, None, None)
     assert attempt.done is not None
 
 
 def test_the_wall_time_is_kept_where_no_scheduler_does(tmp_path: Path) -> None:
-    began = time.monotonic()
-    code, _ = ran(tmp_path, "sleep", "60", walltime=1.0)
+    code, _ = ran(tmp_path, "sleep", str(ENDLESS), walltime=1.0)
     assert code == 124
-    assert time.monotonic() - began < 15
     assert only(tmp_path).expired is not None
     assert only(tmp_path).code == 124
 
 
-def test_who_does_not_end_when_asked_is_made_to(tmp_path: Path) -> None:
-    began = time.monotonic()
+def test_who_does_not_end_when_asked_is_made_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `sleep` that begins when the program is ready, and for which the wall time is far away."""
+    (tmp_path / "bin").mkdir()
+    real = shutil.which("sleep")
+    ready = f'test "$(grep -c ready {tmp_path}/job.out)" = "$(ls {tmp_path}/attempts | wc -l)"'
+    text = f"until {ready}; do {real} 0.05; done\ntest $1 = 4 && set -- {ENDLESS}\n"
+    (tmp_path / "bin/sleep").write_text(f'#!/bin/sh\n{text}exec {real} "$@"\n')
+    (tmp_path / "bin/sleep").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     code, output = ran(tmp_path, "bash", "-c", STUBBORN, walltime=4.0, warning=2.0, requeues=1)
     attempts = read_attempts(tmp_path)
     assert [one.requeued is not None for one in attempts] == [True, False]
     assert code == 143  # by the timer that follows the warning, before the wall time
     assert output.count("ready") == 2
-    assert time.monotonic() - began < 25
 
 
 def test_nothing_is_left_running(tmp_path: Path) -> None:
     ran(tmp_path, "true", walltime=3600.0, requeues=1)
     sought = str(tmp_path).encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            assert sought not in words
+
+    def left() -> list[bytes]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    found.append((entry / "cmdline").read_bytes())
+        return [words for words in found if sought in words]
+
+    wait_for(lambda: not left())  # timers that were told to end are about to
 
 
 def test_the_uid_and_the_attempt_are_in_the_environment(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import LONG
 
 from forerun.errors import JobError
 from forerun.jobs.backend import Limit, Submission
@@ -53,7 +54,7 @@ def asked(folder: Path, name: str) -> list[str]:
 @pytest.mark.parametrize("answer", ["42\n", "42;here\n"])
 def test_a_job_of_this_cluster(programs: Programs, submission: Submission, answer: str) -> None:
     programs(sbatch=answer)
-    assert Slurm().submit(submission) == "42"
+    assert Slurm(LONG).submit(submission) == "42"
     assert asked(submission.script.parent, "scancel") == []
 
 
@@ -63,7 +64,7 @@ def test_a_job_that_went_to_another_cluster_is_refused(
     programs(sbatch="42;other\n")
     expected = "job 42: found sent to the cluster other, ended there, expected a job of this cluste"
     with pytest.raises(JobError, match=expected):
-        Slurm().submit(submission)
+        Slurm(LONG).submit(submission)
     assert asked(submission.script.parent, "scancel") == ["scancel --clusters=other 42"]
 
 
@@ -79,9 +80,9 @@ def test_hidden_partitions_are_seen(programs: Programs, submission: Submission) 
     for name in ("squeue", "sinfo"):
         program = submission.script.parent / "programs" / name
         program.write_text(HIDES.format(program))
-    assert Slurm().find(UID) == "41"
-    assert Slurm().submit(submission) == "41"  # and not a second one
-    assert Slurm().limits() == [Limit("hidden", 3600.0, 2)]
+    assert Slurm(LONG).find(UID) == "41"
+    assert Slurm(LONG).submit(submission) == "41"  # and not a second one
+    assert Slurm(LONG).limits() == [Limit("hidden", 3600.0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -90,4 +91,4 @@ def test_hidden_partitions_are_seen(programs: Programs, submission: Submission) 
 )
 def test_how_long_a_message_may_wait(programs: Programs, config: str, seconds: float) -> None:
     programs(scontrol=config)
-    assert Slurm()._waits() == seconds
+    assert Slurm(LONG)._waits() == seconds

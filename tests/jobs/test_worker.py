@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import ENDLESS, LONG, alive, wait_for
 
 from forerun.jobs import worker
 
@@ -32,7 +33,7 @@ def start(attempt: Path, *words: str, **variables: str) -> subprocess.Popen[str]
 
 def run(attempt: Path, *words: str, **variables: str) -> tuple[int, str, str]:
     with start(attempt, *words, **variables) as job:
-        out, err = job.communicate(timeout=30)
+        out, err = job.communicate(timeout=LONG)
         return job.returncode, out, err
 
 
@@ -98,22 +99,24 @@ def test_signals_are_passed_on(attempt: Path, number: signal.Signals) -> None:
 import signal, sys, time
 signal.signal({int(number)}, lambda *_: sys.exit(40))
 {READY}
-time.sleep(60)"""
+time.sleep({ENDLESS})"""
     with start(attempt, *python(code)) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "ready\n"
         job.send_signal(number)
-        assert job.wait(timeout=20) == 40
+        assert job.wait(timeout=LONG) == 40
 
 
 def test_who_signals_the_whole_tree_reaches_the_program_once(attempt: Path) -> None:
     code = f"""
 import os, signal, time
-got = []
+got, begun = [], time.monotonic()
 signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
 print(os.getpid())
 {READY}
-time.sleep(1)
+while not got and time.monotonic() < begun + {LONG}:
+    time.sleep(0.01)
+time.sleep(1)  # so long a second one may take
 raise SystemExit(40 + len(got))"""
     with start(attempt, *python(code)) as job:
         assert job.stdout is not None
@@ -121,15 +124,15 @@ raise SystemExit(40 + len(got))"""
         job.stdout.readline()
         os.kill(program, signal.SIGWINCH)
         job.send_signal(signal.SIGWINCH)
-        assert job.wait(timeout=20) == 41
+        assert job.wait(timeout=LONG) == 41
 
 
 def test_a_signal_that_the_program_does_not_know_ends_both(attempt: Path) -> None:
-    with start(attempt, *python(f"import time; {READY}; time.sleep(60)")) as job:
+    with start(attempt, *python(f"import time; {READY}; time.sleep({ENDLESS})")) as job:
         assert job.stdout is not None
         job.stdout.readline()
         job.send_signal(signal.SIGUSR1)
-        assert job.wait(timeout=20) == 128 + signal.SIGUSR1
+        assert job.wait(timeout=LONG) == 128 + signal.SIGUSR1
     assert "peak 0 " in attempt.read_text()
 
 
@@ -137,29 +140,23 @@ def test_below_a_launcher_its_processes_are_asked_to_save(attempt: Path) -> None
     inner = (
         "import signal, sys, time;"
         "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(41));"
-        f"{READY}; time.sleep(60)"
+        f"{READY}; time.sleep({ENDLESS})"
     )
     code = f"import subprocess, sys; sys.exit(subprocess.call({list(python(inner))!r}))"
     with start(attempt, *python(code), FORERUN_SAVE_BELOW="1") as job:
         assert job.stdout is not None
         assert job.stdout.readline() == "ready\n"
         job.send_signal(signal.SIGUSR1)
-        assert job.wait(timeout=20) == 41
+        assert job.wait(timeout=LONG) == 41
 
 
 def test_the_program_does_not_outlive_its_worker(attempt: Path) -> None:
-    code = f"import os, time; print(os.getpid(), flush=True); {READY}; time.sleep(60)"
+    code = f"import os, time; print(os.getpid(), flush=True); {READY}; time.sleep({ENDLESS})"
     with start(attempt, *python(code)) as job:
         assert job.stdout is not None
         pid = int(job.stdout.readline())
         job.kill()
-    limit = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < limit:
-        if " Z " in Path(f"/proc/{pid}/stat").read_text():
-            break
-        time.sleep(0.01)
-    else:
-        assert not Path(f"/proc/{pid}").exists()
+    wait_for(lambda: not alive(pid))
 
 
 def test_without_a_program_it_says_what_it_takes(attempt: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import ENDLESS, LONG, time_outs_begin
 
 from forerun.errors import InputError, StudyError
 from forerun.factors import Factor, Point, Space
@@ -88,7 +89,7 @@ def alive(marker: str) -> list[int]:
 
 def gone(marker: str) -> bool:
     """Whether all such processes end soon; one that was just being started may still appear."""
-    limit, looks = time.monotonic() + 10, 0
+    limit, looks = time.monotonic() + LONG, 0
     while looks < 3 and time.monotonic() < limit:
         time.sleep(0.05)
         looks = 0 if alive(marker) else looks + 1
@@ -120,8 +121,13 @@ def test_a_failing_point_keeps_its_output_and_the_others_go_on(tmp_path: Path) -
     assert Path(told.split(" its output is in ")[1]).read_text() == "no 3 today\n"
 
 
-def test_a_run_that_hangs_is_ended_and_stored_as_timed_out(tmp_path: Path) -> None:
-    program = Program.parse("sh -c 'test {n} = 1 || sleep 60'", timeout=0.2)
+def test_a_run_that_hangs_is_ended_and_stored_as_timed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = f"{tmp_path}/hangs-"  # and the launcher of a run that does
+    time_outs_begin(monkeypatch, f"os.path.exists({hangs!r} + str(os.getpid()))")
+    text = f"test {{n}} = 1 || {{{{ touch {hangs}$PPID; sleep {ENDLESS}; }}}}"
+    program = Program.parse(f"sh -c '{text}'", timeout=0.2)
     opened = open_study(tmp_path / "a.db", SPACE, {"": program})
     runner = LocalRunner(4, output_directory(opened.study.path))
     summary = Campaign(opened.study, opened.programs, Grid(SPACE), runner, warmup=0).run()
@@ -172,11 +178,12 @@ def test_a_second_campaign_on_the_study_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_and_stores_nothing_half(tmp_path: Path, number: int) -> None:
     path = tmp_path / "a.db"
-    with started(path, f"sh -c 'touch {tmp_path}/begun; sleep 60; true {{n}}'") as process:
+    command = f"sh -c 'touch {tmp_path}/begun; sleep {ENDLESS}; true {{n}}'"
+    with started(path, command) as process:
         while not (tmp_path / "begun").exists() and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(number)
-        said, complaint = process.communicate(timeout=20)
+        said, complaint = process.communicate(timeout=LONG)
     assert (said, complaint, process.returncode) == ("running\ninterrupted\n", "", 0)
     assert gone(str(tmp_path))
     assert len(Study.open(path)) == 0
@@ -186,9 +193,10 @@ def test_a_signal_ends_the_command_and_stores_nothing_half(tmp_path: Path, numbe
 
 
 def test_a_second_signal_ends_a_cleanup_that_hangs(tmp_path: Path) -> None:
-    cleanup = f"sh -c 'sleep 60; true' {tmp_path}"
+    cleanup = f"sh -c 'sleep {ENDLESS}; true' {tmp_path}"
     campaign = CAMPAIGN.replace("sys.argv[2])", f"sys.argv[2], cleanup={cleanup!r})")
-    words = [sys.executable, "-c", campaign, str(tmp_path / "a.db"), "sleep 60 {n}", "1"]
+    command = f"sleep {ENDLESS} {{n}}"
+    words = [sys.executable, "-c", campaign, str(tmp_path / "a.db"), command, "1"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -196,20 +204,22 @@ def test_a_second_signal_ends_a_cleanup_that_hangs(tmp_path: Path) -> None:
         while not alive(f"true\0{tmp_path}") and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20)[0] == "interrupted\n"
+        assert process.communicate(timeout=LONG)[0] == "interrupted\n"
     assert gone(str(tmp_path))
 
 
 def test_killed_at_any_instant_nothing_finished_is_lost(tmp_path: Path) -> None:
     path, command = tmp_path / "a.db", f"sh -c 'sleep 0.0{{n}}; echo {tmp_path}'"
     told, drawn = set[str](), random.Random(1)
-    for _ in range(6):
-        with started(path, command, repeats=50) as process:
+    for turn in range(6):
+        with started(path, command, repeats=300) as process:  # more than it can make
             assert process.stdout is not None
-            process.stdout.readline()
+            lines = [process.stdout.readline().strip()]
+            while not turn and lines[-1] == "running":  # of the first one, one run is told
+                lines.append(process.stdout.readline().strip())
             time.sleep(drawn.uniform(0.0, 0.5))
             process.kill()
-            lines = process.stdout.read().split()
+            lines += process.stdout.read().split()
         told |= {line for line in lines if line != "running"}
         assert gone(str(tmp_path))
         stored = {run.uid for run in Study.open(path).runs()}

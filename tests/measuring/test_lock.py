@@ -6,17 +6,18 @@ import threading
 from pathlib import Path
 
 import pytest
+from patience import ENDLESS
 
 from forerun.errors import InputError
 from forerun.measuring.lock import lock_path, locked
 
-HOLDER = """
+HOLDER = f"""
 import sys, time
 from pathlib import Path
 from forerun.measuring.lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep({ENDLESS})
 """
 
 

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import ENDLESS, LONG, time_outs_begin
 
 from forerun.errors import InputError
 from forerun.factors import Point
@@ -53,23 +54,27 @@ def test_a_warm_up_that_fails_is_the_runs_failure(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "x\n"
 
 
-def test_a_warm_up_that_takes_too_long_leaves_the_run_its_chance(tmp_path: Path) -> None:
+def test_a_warm_up_that_takes_too_long_leaves_the_run_its_chance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = f"{tmp_path}/hangs-"  # and the launcher of a run that does
+    time_outs_begin(monkeypatch, f"os.path.exists({hangs!r} + str(os.getpid()))")
     runner = LocalRunner(1, tmp_path / "out")
-    cold = f"test -e {tmp_path}/warm || {{ touch {tmp_path}/warm; sleep 60; }}"
-    command = Command(("sh", "-c", cold), timeout=0.3)
+    cold = f"touch {tmp_path}/warm {hangs}$PPID; sleep {ENDLESS}"
+    text = f"if test -e {tmp_path}/warm; then echo warm; else {cold}; fi"
+    command = Command(("sh", "-c", text), timeout=0.3)
     runner.start(Task("f" * 32, Point({}), "chosen", "", command, warmups=1))
     (timing,) = results(runner, 1)
-    assert timing.status == "ok"
-    assert timing.wall_seconds < 0.3
+    assert (timing.status, timing.printed_bytes) == ("ok", len("warm\n"))
 
 
 def test_cancelling_ends_the_commands_and_tells_so(tmp_path: Path) -> None:
     runner = LocalRunner(2, tmp_path / "out")
-    runner.start(task("sleep", "60"))
-    runner.start(task("sh", "-c", "sleep 60", warmups=1))
+    runner.start(task("sleep", str(ENDLESS)))
+    runner.start(task("sh", "-c", f"sleep {ENDLESS}", warmups=1))
     begun = time.monotonic()
     runner.cancel_all()
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < 2 * LONG
     assert [timing.status for timing in results(runner, 2)] == ["cancelled", "cancelled"]
 
 
@@ -95,17 +100,20 @@ def test_what_has_ended_is_told_before_an_exception_is_raised(tmp_path: Path) ->
     runner.close()
 
 
-def test_a_cleanup_that_hangs_is_ended_by_those_in_a_hurry(tmp_path: Path) -> None:
+def test_a_cleanup_that_hangs_is_ended_by_those_in_a_hurry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forerun.jobs.command.CLEANUP", ENDLESS)
     runner = LocalRunner(1, tmp_path / "out")
     begun = tmp_path / "begun"
-    cleanup = ("sh", "-c", f"touch {begun}; sleep 60")
+    cleanup = ("sh", "-c", f"touch {begun}; sleep {ENDLESS}")
     runner.start(Task("f" * 32, Point({}), "chosen", "", Command(("true",), cleanup=cleanup)))
     while not begun.exists():
         time.sleep(0.01)
     at = time.monotonic()
     threading.Timer(0.3, runner.hurry).start()
     runner.cancel_all()
-    assert 0.3 <= time.monotonic() - at < 20
+    assert 0.3 <= time.monotonic() - at < 2 * LONG
     ((_, timing),) = runner.finished(0)
     assert (timing.status, timing.reason) == ("ok", "cleanup: cancelled")
     runner.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import shutil
 import signal
 import socket
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "scontrol")
-PATIENCE = 60.0  # seconds until all nodes are idle
+PATIENCE = 300.0  # seconds for what takes far less, unless the machine stands still
 ENDING = 10.0  # seconds for a daemon to end by itself
 PR_SET_PDEATHSIG = 1
 
@@ -95,7 +96,7 @@ class Cluster:
     environment: Mapping[str, str] = field(repr=False)
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, repr=False)
 
-    def run(self, *words: str, timeout: float = 60.0) -> str:
+    def run(self, *words: str, timeout: float = PATIENCE) -> str:
         """What a program prints that uses this cluster; an error where it fails."""
         done = subprocess.run(
             words, env=self.environment, capture_output=True, text=True, timeout=timeout
@@ -172,7 +173,7 @@ def _configure(
 ) -> tuple[str, ...]:
     """Write what Slurm reads; the names of all nodes."""
     host = socket.gethostname().partition(".")[0]
-    ports = iter(_free_ports(1 + sum(kind.count for kind in nodes.values())))
+    ports = iter(free_ports(1 + sum(kind.count for kind in nodes.values())))
     kept = [line for line in CONFIG.splitlines(True) if line.partition("=")[0] not in settings]
     config = "".join([*kept, *(f"{key}={value}\n" for key, value in settings.items())])
     lines = [config.format(name=name, host=host, port=next(ports), folder=folder)]
@@ -204,13 +205,18 @@ def _configure(
     return tuple(node for names in by_kind.values() for node in names)
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, and that nobody gets who does not ask for them by number."""
+    drawn = random.SystemRandom()
+    found: list[int] = []
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        while len(found) < count:
+            port = drawn.randrange(10_000, 15_000)  # above that jobs have theirs, then the kernel
+            one = held.enter_context(socket.socket())
+            with suppress(OSError):
+                one.bind(("", port))
+                found.append(port)
+    return found
 
 
 @contextmanager

@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beds import small_cluster
+from beds import set_up, small_cluster
+from patience import wait_for
 from slurm import Cluster
 
 from forerun.cli import main
 from forerun.deploying.deployment import Deployment
 from forerun.factors import Factor, Space
 from forerun.study import Run, Study
-from forerun.workloads.environments import FRAMEWORKS, state, words
+from forerun.workloads.environments import FRAMEWORKS, words
 
 # Each of its workers is told of the others, as TensorFlow's are, and the first one says so.
 TRAIN = """
@@ -90,6 +91,7 @@ def test_a_plan_for_two_nodes_comes_back_as_a_run(
 ) -> None:
     planned(2, 2)
     capsys.readouterr()
+    began = time.monotonic()
     assert main(["deploy", "plan.json", "-o", "run", "--wait"]) == 0
     printed = capsys.readouterr().out
     assert "predicted: " in printed
@@ -100,7 +102,7 @@ def test_a_plan_for_two_nodes_comes_back_as_a_run(
         run = study.runs()[-1]
         assert run.point == {"epochs": 2, "workers": 2}
         assert run.seconds is not None
-        assert 2 < run.seconds < 60
+        assert 2 < run.seconds < time.monotonic() - began
         assert run.measures["memory_bytes"] > 1e6
     assert main(["plan", "request.yaml", "--on", "cluster.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 13
@@ -108,9 +110,8 @@ def test_a_plan_for_two_nodes_comes_back_as_a_run(
 
 def test_an_mnist_cnn_on_two_nodes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Measured, planned, trained on two nodes as predicted or not, and planned again."""
+    set_up("pytorch")
     framework = FRAMEWORKS["pytorch"]
-    if state(framework) not in ("ready", "outdated"):
-        pytest.skip("no environment of PyTorch: `forerun workload setup pytorch` makes it")
     training = "--network mnist-cnn --chunk-size 200 --chunks {chunks} --batch {batch}"
     command = f"{shlex.join(words(framework))} {training}"
     factors = ("-f", "chunks=1,2,4", "-f", "batch=32,64", "-f", "nodes=1,2")
@@ -163,12 +164,12 @@ def test_an_unknown_partition_is_told_in_one_line(
 
 def test_a_lost_node_makes_no_clean_time(folder: Path, cluster: Cluster) -> None:
     planned(30, 1)
+    # Its first start would go on for longer than it takes to lose the node.
+    first = "if os.environ.get('SLURM_RESTART_COUNT', '0') == '0': time.sleep(500)\n"
+    (folder / "train.py").write_text(TRAIN.replace("time.sleep(", f"{first}time.sleep("))
     assert main(["deploy", "plan.json", "-o", "run"]) == 0
     made = Deployment.open(folder / "run")
-    until = time.monotonic() + 60
-    while not (made.attempts and made.attempts[-1].begun):
-        assert time.monotonic() < until
-        time.sleep(0.5)
+    wait_for(lambda: made.attempts and made.attempts[-1].begun)
     cluster.lose(made.attempts[-1].host)
     result = made.wait()
     assert (result.status, result.starts, result.stored) == ("ok", 2, "apart")

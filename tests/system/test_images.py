@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -202,6 +203,7 @@ def test_a_plan_runs_in_its_image_under_slurm(
         monkeypatch.setenv(name, runs.environment[name])
     monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
     words = ["deploy", str(image.plan), "--image", str(built[0]), "-o", str(tmp_path / "run")]
+    began = time.monotonic()
     assert main([*words, "--wait"]) == 0
     assert not Path("/app/train.py").exists()  # it is in the image alone
     output = (tmp_path / "run" / "job.out").read_text()
@@ -215,7 +217,7 @@ def test_a_plan_runs_in_its_image_under_slurm(
         run = study.runs()[-1]
     assert run.point == {"batch": 16, "threads": 2, "allocator": "jemalloc"}
     assert run.seconds is not None
-    assert 1 < run.seconds < 60
+    assert 1 < run.seconds < time.monotonic() - began
 
 
 def test_one_package_from_its_source(building: Builder, tmp_path: Path) -> None:

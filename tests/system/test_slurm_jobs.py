@@ -19,6 +19,8 @@ from forerun.jobs.pbs import Pbs
 from forerun.jobs.slurm import Slurm
 from forerun.jobs.slurm_answers import COMPLETED, accounted
 
+UNTIL = "until test -e go; do sleep 0.1; done"
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
@@ -42,13 +44,14 @@ def test_an_array_is_one_job(bed: Bed) -> None:
 
 
 def test_a_job_waits_for_another(bed: Bed) -> None:
-    first = bed.job("first", "sleep 2")
+    first = bed.job("first", UNTIL)
     before = bed.backend.submit(first)
     second = bed.job("second", "true", more=f"#SBATCH --dependency=afterok:{before}")
     job = bed.backend.submit(second)
     found = bed.state(job, second)
     assert (found.phase, found.starts) == ("queued", 0)
     assert found.reason == "Dependency: waits for another job"
+    (first.script.parent / "go").touch()
     assert bed.until(job, second).phase == "done"
     assert bed.state(before, first).phase == "done"
 
@@ -66,12 +69,13 @@ def test_what_slurm_keeps_of_ended_jobs(bed: Bed, cluster: Cluster) -> None:
 
 
 def test_a_job_that_stands_still_for_a_while(bed: Bed, cluster: Cluster) -> None:
-    submission = bed.job("still", "sleep 3")
+    submission = bed.job("still", UNTIL)
     job = bed.backend.submit(submission)
     assert not bed.until(job, submission, "running").suspended
     cluster.run("scontrol", "suspend", job)
     assert bed.state(job, submission).phase == "running"
     cluster.run("scontrol", "resume", job)
+    (submission.script.parent / "go").touch()
     found = bed.until(job, submission)
     assert (found.phase, found.starts, found.suspended) == ("done", 1, True)
 

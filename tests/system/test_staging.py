@@ -34,7 +34,7 @@ def test_many_passes_are_staged_and_one_is_not(
     describe(place, tmp_path / "here.yaml")
     study(place, CASE, tmp_path)
     once = compare(place, CASE, 1, tmp_path, repeats=1)
-    often = compare(place, CASE, 5, tmp_path, repeats=1)
+    often = compare(place, CASE, 5, tmp_path, repeats=3)  # of which one may stand still
     assert (once.staged, often.staged) == (False, True)
     assert once.predicted < 1.05
     # Five readings of 1.5 s against one: so much that no busy machine hides it.

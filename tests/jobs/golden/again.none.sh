@@ -7,7 +7,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/lenet
+forerun_folder=/shared/jobs/lenet
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -32,7 +32,7 @@ forerun_process() {
   forerun_program
 }
 
-exec >>/work/jobs/lenet/job.out 2>&1
+exec >>/shared/jobs/lenet/job.out 2>&1
 
 # ---- the job ----
 

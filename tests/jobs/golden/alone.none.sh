@@ -7,7 +7,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/all-options
+forerun_folder=/shared/jobs/all-options
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -52,7 +52,7 @@ forerun_process() {
   forerun_program
 }
 
-exec >>/work/jobs/all-options/train.out 2>>/work/jobs/all-options/train.err
+exec >>/shared/jobs/all-options/train.out 2>>/shared/jobs/all-options/train.err
 
 # ---- the job ----
 
@@ -168,7 +168,7 @@ cd -- "$forerun_source"
   fi
 ) 9>>"$forerun_folder/source.lock"
 
-cd -- '/work/my project'
+cd -- '/shared/my project'
 
 forerun_from=$(forerun_now)
 forerun_stage

@@ -6,7 +6,7 @@
 # shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #PBS -N lenet
 #PBS -S /bin/bash
-#PBS -o /work/jobs/lenet/scheduler.out
+#PBS -o /shared/jobs/lenet/scheduler.out
 #PBS -j oe
 #PBS -r y
 #PBS -l nodes=1:ppn=2
@@ -14,7 +14,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/lenet
+forerun_folder=/shared/jobs/lenet
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -29,7 +29,7 @@ forerun_now() {
 forerun_worker='if [ -r "$0" ] && command -v python3 >/dev/null; then exec python3 -I -S "$0" "$@"; fi; shift; exec "$@"'
 forerun_program() {
   local -a program=(./xthi)
-  exec singularity exec --bind /work/jobs/lenet --bind /archive --pwd "$PWD" docker://example/mpich:3.1.4 sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
+  exec singularity exec --bind /shared/jobs/lenet --bind /archive --pwd "$PWD" docker://example/mpich:3.1.4 sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
 }
 
 # One process of the job: this shell becomes it.
@@ -37,7 +37,7 @@ forerun_process() {
   forerun_program
 }
 
-exec >>/work/jobs/lenet/job.out 2>&1
+exec >>/shared/jobs/lenet/job.out 2>&1
 
 # Parts of the job that are started apart come back here.
 case ${1-} in
@@ -122,7 +122,7 @@ cd -- "$forerun_source"
 (
   flock 9 || :
   if [[ ! -e $forerun_folder/built ]]; then
-    singularity exec --bind /work/jobs/lenet --bind /archive --pwd "$PWD" docker://example/mpich:3.1.4 mpicc -o xthi -fopenmp Xthi.c
+    singularity exec --bind /shared/jobs/lenet --bind /archive --pwd "$PWD" docker://example/mpich:3.1.4 mpicc -o xthi -fopenmp Xthi.c
     touch "$forerun_folder/built"
   fi
 ) 9>>"$forerun_folder/source.lock"

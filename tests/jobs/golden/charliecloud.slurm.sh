@@ -6,8 +6,8 @@
 # shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #SBATCH --job-name=lenet
 #SBATCH --comment=forerun:0123456789abcdef0123456789abcdef
-#SBATCH --chdir=/work/jobs/lenet
-#SBATCH --output=/work/jobs/lenet/job.out
+#SBATCH --chdir=/shared/jobs/lenet
+#SBATCH --output=/shared/jobs/lenet/job.out
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --nodes=1
@@ -16,7 +16,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/lenet
+forerun_folder=/shared/jobs/lenet
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -31,7 +31,7 @@ forerun_now() {
 forerun_worker='if [ -r "$0" ] && command -v python3 >/dev/null; then exec python3 -I -S "$0" "$@"; fi; shift; exec "$@"'
 forerun_program() {
   local -a program=(python train.py --batch 64)
-  exec ch-run --bind=/work/jobs/lenet:/work/jobs/lenet --bind=/archive:/archive --cd="$PWD" /images/lenet -- sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
+  exec ch-run --bind=/shared/jobs/lenet:/shared/jobs/lenet --bind=/archive:/archive --cd="$PWD" /images/lenet -- sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
 }
 
 # One process of the job: this shell becomes it.
@@ -104,7 +104,7 @@ cd -- "$forerun_source"
 (
   flock 9 || :
   if [[ ! -e $forerun_folder/built ]]; then
-    ch-run --bind=/work/jobs/lenet:/work/jobs/lenet --bind=/archive:/archive --cd="$PWD" /images/lenet -- make
+    ch-run --bind=/shared/jobs/lenet:/shared/jobs/lenet --bind=/archive:/archive --cd="$PWD" /images/lenet -- make
     touch "$forerun_folder/built"
   fi
 ) 9>>"$forerun_folder/source.lock"

@@ -7,7 +7,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/lenet
+forerun_folder=/shared/jobs/lenet
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -22,7 +22,7 @@ forerun_now() {
 forerun_worker='if [ -r "$0" ] && command -v python3 >/dev/null; then exec python3 -I -S "$0" "$@"; fi; shift; exec "$@"'
 forerun_program() {
   local -a program=(python train.py --batch 64)
-  exec docker run --rm --init --user "$(id -u):$(id -g)" --network=host --ipc=host --gpus all --volume /work/jobs/lenet:/work/jobs/lenet --volume /archive:/archive --env FORERUN_UID --workdir "$PWD" lenet:1 env LD_PRELOAD=/usr/lib/libtcmalloc.so OMP_NUM_THREADS=4 sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
+  exec docker run --rm --init --user "$(id -u):$(id -g)" --network=host --ipc=host --gpus all --volume /shared/jobs/lenet:/shared/jobs/lenet --volume /archive:/archive --env FORERUN_UID --workdir "$PWD" lenet:1 env LD_PRELOAD=/usr/lib/libtcmalloc.so OMP_NUM_THREADS=4 sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
 }
 
 # One process of the job: this shell becomes it.
@@ -30,7 +30,7 @@ forerun_process() {
   forerun_program
 }
 
-exec >>/work/jobs/lenet/job.out 2>&1
+exec >>/shared/jobs/lenet/job.out 2>&1
 
 # ---- the job ----
 

@@ -6,7 +6,7 @@
 # shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #PBS -N all-options
 #PBS -S /bin/bash
-#PBS -o /work/jobs/all-options/scheduler.out
+#PBS -o /shared/jobs/all-options/scheduler.out
 #PBS -j oe
 #PBS -r y
 #PBS -l nodes=n1:ppn=4:gpus=2:mc:ssd
@@ -25,7 +25,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/all-options
+forerun_folder=/shared/jobs/all-options
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -71,7 +71,7 @@ forerun_process() {
 }
 
 forerun_part=.${PBS_ARRAYID:-${PBS_ARRAY_INDEX:-${SLURM_ARRAY_TASK_ID:-0}}}
-exec >>/work/jobs/all-options/train.out"$forerun_part" 2>>/work/jobs/all-options/train.err"$forerun_part"
+exec >>/shared/jobs/all-options/train.out"$forerun_part" 2>>/shared/jobs/all-options/train.err"$forerun_part"
 
 # ---- the job ----
 
@@ -166,7 +166,7 @@ cd -- "$forerun_source"
   fi
 ) 9>>"$forerun_folder/source.lock"
 
-cd -- '/work/my project'
+cd -- '/shared/my project'
 
 forerun_from=$(forerun_now)
 forerun_stage

@@ -6,9 +6,9 @@
 # shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #SBATCH --job-name=all-options
 #SBATCH --comment=forerun:0123456789abcdef0123456789abcdef
-#SBATCH --chdir=/work/jobs/all-options
-#SBATCH --output=/work/jobs/all-options/train.out.%a
-#SBATCH --error=/work/jobs/all-options/train.err.%a
+#SBATCH --chdir=/shared/jobs/all-options
+#SBATCH --output=/shared/jobs/all-options/train.out.%a
+#SBATCH --error=/shared/jobs/all-options/train.err.%a
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --nodes=1
@@ -32,7 +32,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/all-options
+forerun_folder=/shared/jobs/all-options
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -164,7 +164,7 @@ cd -- "$forerun_source"
   fi
 ) 9>>"$forerun_folder/source.lock"
 
-cd -- '/work/my project'
+cd -- '/shared/my project'
 
 forerun_from=$(forerun_now)
 forerun_stage

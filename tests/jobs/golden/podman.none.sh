@@ -7,7 +7,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/lenet
+forerun_folder=/shared/jobs/lenet
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -24,7 +24,7 @@ forerun_user=(--userns=keep-id)
 if [[ $EUID -eq 0 ]]; then forerun_user=(--user 0:0); fi
 forerun_program() {
   local -a program=(python train.py --batch 64)
-  exec podman run --rm --init "${forerun_user[@]}" --network=host --ipc=host --device /dev/kfd --device /dev/dri --volume /work/jobs/lenet:/work/jobs/lenet --volume /archive:/archive --env FORERUN_UID --workdir "$PWD" lenet:1 env LD_PRELOAD=/usr/lib/libtcmalloc.so OMP_NUM_THREADS=4 sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
+  exec podman run --rm --init "${forerun_user[@]}" --network=host --ipc=host --device /dev/kfd --device /dev/dri --volume /shared/jobs/lenet:/shared/jobs/lenet --volume /archive:/archive --env FORERUN_UID --workdir "$PWD" lenet:1 env LD_PRELOAD=/usr/lib/libtcmalloc.so OMP_NUM_THREADS=4 sh -c "$forerun_worker" "$forerun_folder/worker.py" "$FORERUN_ATTEMPT" "${program[@]}"
 }
 
 # One process of the job: this shell becomes it.
@@ -32,7 +32,7 @@ forerun_process() {
   forerun_program
 }
 
-exec >>/work/jobs/lenet/job.out 2>&1
+exec >>/shared/jobs/lenet/job.out 2>&1
 
 # ---- the job ----
 

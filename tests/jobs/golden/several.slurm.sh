@@ -6,8 +6,8 @@
 # shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #SBATCH --job-name=lenet
 #SBATCH --comment=forerun:0123456789abcdef0123456789abcdef
-#SBATCH --chdir=/work/jobs/lenet
-#SBATCH --output=/work/jobs/lenet/job.out
+#SBATCH --chdir=/shared/jobs/lenet
+#SBATCH --output=/shared/jobs/lenet/job.out
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --nodes=1
@@ -16,7 +16,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/lenet
+forerun_folder=/shared/jobs/lenet
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {

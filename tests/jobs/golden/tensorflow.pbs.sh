@@ -6,7 +6,7 @@
 # shellcheck disable=SC2016,SC2317,SC2329 # single quotes are meant, and traps call functions
 #PBS -N lenet
 #PBS -S /bin/bash
-#PBS -o /work/jobs/lenet/scheduler.out
+#PBS -o /shared/jobs/lenet/scheduler.out
 #PBS -j oe
 #PBS -r y
 #PBS -l nodes=2:ppn=2
@@ -15,7 +15,7 @@
 
 set -euo pipefail
 
-forerun_folder=/work/jobs/lenet
+forerun_folder=/shared/jobs/lenet
 
 # Each thing that happens is a line of its own, by one write: what was written outlives a lost node.
 forerun_note() {
@@ -92,7 +92,7 @@ if [[ $# -gt 1 ]]; then
   cd -- "$PWD"
 fi
 
-exec >>/work/jobs/lenet/job.out 2>&1
+exec >>/shared/jobs/lenet/job.out 2>&1
 
 # Parts of the job that are started apart come back here.
 case ${1-} in
