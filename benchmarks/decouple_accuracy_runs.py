@@ -44,6 +44,10 @@ COLUMNS = (
     *("seconds", "processor_seconds", "ended"),
 )
 
+# A step frees what the next one asks for: memory that goes back to the machine in between costs a
+# quarter of the time.
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
+
 progress = Console(stderr=True, highlight=False, soft_wrap=True)
 Row = dict[str, object]
 
@@ -135,7 +139,7 @@ class Processes:
     def run(self, words: list[str], log: Path) -> int:
         """Run a command of one thread to its end; its exit code."""
         with log.open("a") as file:
-            one = {**os.environ, "OMP_NUM_THREADS": "1"}
+            one = {**os.environ, "OMP_NUM_THREADS": "1", **KEPT}
             started = subprocess.Popen(words, env=one, stdout=file, stderr=subprocess.STDOUT)
         self._running.add(started)
         code = started.wait()

@@ -129,7 +129,7 @@ class Apptainer:
         within = [sys.executable, "-c", WITHIN, str(self.program)]
         quick = ["--mksquashfs-args=-noI -noD -noF -noX"]  # not compressed
         bound = ["--bind", ",".join(mounts)] if mounts else []
-        words = [*within, "build", *quick, *bound, str(image), "image.def"]
+        words = [*within, "build", "--force", *quick, *bound, str(image), "image.def"]
         done = tried(words, env=self.environment, cwd=context)
         return done.stdout + done.stderr
 

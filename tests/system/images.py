@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,7 +43,22 @@ driver = "overlay"
 graphroot = "{folder}/graph"
 runroot = "{folder}/run"
 """
+# What a start that was refused has left is in the next one's way; its log says why it was.
+DEBOOTSTRAP = """\
+rm -rf "$1"
+debootstrap --variant=minbase bookworm "$1" "$2" && exit
+code=$?
+cat "$1/debootstrap/debootstrap.log" >&2
+exit "$code"
+"""
 POLICY = {"default": [{"type": "insecureAcceptAnything"}]}
+# What an archive of packages says that has them, and has no time: asked again after these seconds.
+BUSY = re.compile(r"\b(429\W+Too Many Requests|50[234]\W+(Bad Gateway|Service Unavailable|Gateway))")
+WAITS = (15.0, 30.0, 60.0, 120.0, 240.0)
+
+
+class Refused(RuntimeError):
+    """An archive of packages had no time for us, however often it was asked."""
 
 
 def why_not() -> str:
@@ -55,21 +72,31 @@ def why_not() -> str:
 def tried(
     words: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A program that has ended; an error with what it said where it failed."""
-    done = subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=PATIENCE,
-        env=env,
-        cwd=cwd,
-    )
-    if done.returncode:
-        said = (done.stderr + done.stdout).strip().splitlines()
-        raise RuntimeError(f"{' '.join(words)}: {' / '.join(said[-8:]) or done.returncode}")
-    return done
+    """A program that has ended; an error with what it said where it failed.
+
+    Where an archive of packages had no time it is run again, from its beginning.
+    """
+    for wait in (*WAITS, None):
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            env=env,
+            cwd=cwd,
+        )
+        if done.returncode == 0:
+            return done
+        said = done.stderr + done.stdout
+        if (busy := BUSY.search(said)) is None:
+            last = " / ".join(said.strip().splitlines()[-8:])
+            raise RuntimeError(f"{' '.join(words)}: {last or done.returncode}")
+        if wait is not None:
+            time.sleep(wait)
+    asked = f"{len(WAITS) + 1} times in {sum(WAITS) / 60:.0f} minutes"
+    raise Refused(f"an archive of packages answered {busy[0]!r} {asked}")
 
 
 def root_of(folder: Path, compiled: bool = True) -> Path:
@@ -78,7 +105,7 @@ def root_of(folder: Path, compiled: bool = True) -> Path:
     `compiled` is what pip does with the packages that it installs: it takes half of its time.
     """
     root = folder / "debian"
-    tried(["debootstrap", "--variant=minbase", "bookworm", str(root), MIRROR])
+    tried(["sh", "-c", DEBOOTSTRAP, "sh", str(root), MIRROR])
     shutil.rmtree(root / "dev")
     (root / "dev").mkdir()
     shutil.rmtree(root / "var/cache/apt/archives", ignore_errors=True)

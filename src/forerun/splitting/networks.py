@@ -1,7 +1,8 @@
 """The standard networks as ordinary modules: nothing but PyTorch is needed to make them.
 
-All have their published multiply-accumulates and parameters. They are chains of parts, so that
-`torch.fx` and `torch.export` trace them, and start with He's weights.
+All have their published multiply-accumulates and parameters, but for `resnet-8-quick`: ResNet-8
+with a stem of stride 2, a quarter of the arithmetic, where many are to be trained. They are chains
+of parts, so that `torch.fx` and `torch.export` trace them, and start with He's weights.
 """
 
 from __future__ import annotations
@@ -89,9 +90,16 @@ Scale = Callable[[int], int]
 
 
 def _resnet(
-    classes: int, scale: Scale, *, base: int, blocks: Sequence[int], narrow: bool, pixels: int
+    classes: int,
+    scale: Scale,
+    *,
+    base: int,
+    blocks: Sequence[int],
+    narrow: bool,
+    pixels: int,
+    stride: int = 1,
 ) -> Network:
-    stem = [*unit(3, scale(base), 3)]
+    stem = [*unit(3, scale(base), 3, stride)]
     if pixels == _PHOTOGRAPH:
         stem = [*unit(3, scale(base), 7, 2), nn.MaxPool2d(3, 2, 1)]
     parts: dict[str, nn.Module] = {"stem": nn.Sequential(*stem)}
@@ -232,8 +240,9 @@ class _Family:
     classes: int = 1000
 
 
-def _small(length: int) -> _Family:
-    make = partial(_resnet, base=16, blocks=[length] * 3, narrow=False, pixels=_THUMBNAIL)
+def _small(length: int, stride: int = 1) -> _Family:
+    sizes = {"base": 16, "blocks": [length] * 3, "pixels": _THUMBNAIL, "stride": stride}
+    make = partial(_resnet, narrow=False, **sizes)
     return _Family(make, _THUMBNAIL, 10)
 
 
@@ -244,6 +253,7 @@ def _large(*, narrow: bool) -> _Family:
 
 NETWORKS: Mapping[str, _Family] = {
     "resnet-8": _small(1),
+    "resnet-8-quick": _small(1, stride=2),
     "resnet-20": _small(3),
     "resnet-34": _large(narrow=False),
     "resnet-50": _large(narrow=True),
