@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from decouple_accuracy_runs import NAME, VARIANTS
+from decouple_accuracy_runs import NAME, NETWORK, VARIANTS
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
@@ -50,12 +50,15 @@ def interval(values: pd.Series[float]) -> Interval:
     return Interval(float(numbers.mean()), float(half), len(numbers))
 
 
-def read(runs: Path) -> pd.DataFrame:
-    """The runs, those of the most epochs where there are several kinds."""
+def read(runs: Path, network: str = NETWORK) -> pd.DataFrame:
+    """The runs of a network, those of the most epochs where there are several kinds."""
     try:
         found = pd.read_csv(runs / f"{NAME}.csv")
     except FileNotFoundError:
         raise InputError(str(runs), f"no {NAME}.csv", "a folder that `train` has filled") from None
+    found = found[found.network == network]
+    if found.empty:
+        raise InputError(str(runs / f"{NAME}.csv"), f"no runs of {network}", "some")
     longest: pd.DataFrame = found[found.epochs == found.epochs.max()]
     return longest.drop_duplicates(["variant", "seed"])
 
@@ -130,16 +133,16 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
 
 
-def show(runs: Path) -> int:
+def show(runs: Path, network: str = NETWORK) -> int:
     """Print all of it; 1 where a claim does not hold."""
-    found = read(runs)
+    found = read(runs, network)
     unknown = sorted({*found.variant} - {*VARIANTS})
     if unknown:
         raise InputError(f"{runs}, variant", unknown[0], f"one of {', '.join(VARIANTS)}")
     table = accuracies(found)
     console = Console(width=120)
     epochs, seeds = int(found.epochs.max()), int(np.max(table.count()))
-    print(f"ResNet-8 on CIFAR-10, {epochs} epochs, up to {seeds} seeds, whole test set")
+    print(f"{network} on CIFAR-10, {epochs} epochs, up to {seeds} seeds, whole test set")
     console.print(summary(found))
     made = claims(table)
     for claim in made:

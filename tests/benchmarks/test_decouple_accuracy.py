@@ -27,7 +27,7 @@ def write(folder: Path, accuracies: dict[str, float], seeds: int, noise: float =
             odd = noise if one.seed % 2 else -noise
             found = accuracies[one.variant] + 0.001 * one.seed
             found += odd if one.variant.startswith("shuffles") else 0
-            made = {"variant": one.variant, "seed": one.seed, "epochs": 15, "accuracy": found}
+            made = {name: getattr(one, name) for name in runs.KEY} | {"accuracy": found}
             made |= {"macs": 10**7, "parameters": 61470, "processor_seconds": 900}
             rows.append(folder / "decouple-accuracy.csv", runs.COLUMNS, [made])
     return folder
@@ -45,7 +45,7 @@ def test_differences_are_paired_by_seed(tmp_path: Path) -> None:
 def test_claims_that_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert table.show(write(tmp_path, PLANTED, 5, 0.001)) == 0
     said = capsys.readouterr().out
-    assert "ResNet-8 on CIFAR-10, 15 epochs, up to 5 seeds, whole test set" in said
+    assert "resnet-8-quick on CIFAR-10, 15 epochs, up to 5 seeds, whole test set" in said
     assert "Stage shuffles are above none by more than the interval: +1.98 points" in said
     assert said.count(": holds") == 2
 
@@ -78,10 +78,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"found no decouple-accuracy.csv, expected a folder"):
         table.show(tmp_path)
     (tmp_path / "decouple-accuracy.csv").write_text(
-        "variant,seed,epochs,accuracy,macs,parameters\nother,0,15,0.5,1,1\n"
+        "network,variant,seed,epochs,accuracy,macs,parameters\nresnet-8-quick,other,0,15,0.5,1,1\n"
     )
     with pytest.raises(InputError, match="variant: found other, expected one of dense"):
         table.show(tmp_path)
+    with pytest.raises(InputError, match="found no runs of resnet-8, expected some"):
+        table.show(tmp_path, "resnet-8")
 
 
 def test_seeds_come_one_after_the_other() -> None:
@@ -98,7 +100,7 @@ def test_a_run_is_an_ordinary_command(tmp_path: Path) -> None:
     assert given["--groups"] == "4"
     assert given["--width"] == "1.75"
     assert given["--seed"] == "3"
-    assert given["--output"] == str(tmp_path / "shuffles-x1.75-3-15.onnx")
+    assert given["--output"] == str(tmp_path / "resnet-8-quick-shuffles-x1.75-3-15.onnx")
 
 
 def test_each_run_is_written_down_when_it_ends(tmp_path: Path) -> None:
@@ -108,11 +110,11 @@ def test_each_run_is_written_down_when_it_ends(tmp_path: Path) -> None:
     def make(run: runs.Run) -> runs.Row:
         if run == wanted[4]:
             raise InputError("run", "exit code 1", "a run that ends")
-        return {"variant": run.variant, "seed": run.seed, "epochs": run.epochs, "accuracy": 0.8}
+        return {name: getattr(run, name) for name in runs.KEY} | {"accuracy": 0.8}
 
     with pytest.raises(InputError, match="exit code 1"):
         runs.at_a_time(wanted, 1, make, path)
-    made = [(row["variant"], row["seed"], row["epochs"]) for row in rows.recorded(path)]
+    made = [tuple(row[name] for name in runs.KEY) for row in rows.recorded(path)]
     assert made[:4] == [run.key for run in wanted[:4]]
     left = list(rows.missing(wanted, made, lambda run: run.key))
     assert wanted[4] in left
@@ -140,7 +142,9 @@ def test_a_row_says_what_the_weights_say(tmp_path: Path) -> None:
 
 def test_a_process_that_fails_is_told_with_its_log(tmp_path: Path) -> None:
     processes = runs.Processes()
-    with pytest.raises(InputError, match=r"dense, seed 0: found exit code 2, .*dense-0-1.log"):
+    with pytest.raises(
+        InputError, match=r"dense, seed 0: found exit code 2, .*resnet-8-quick-dense-0-1.log"
+    ):
         runs.trained(runs.Run("dense", 0, 1), tmp_path, tmp_path / "none", processes)
-    log = (tmp_path / "dense-0-1.log").read_text()
+    log = (tmp_path / "resnet-8-quick-dense-0-1.log").read_text()
     assert "cifar10-images.npy: found" in log

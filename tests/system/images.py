@@ -53,7 +53,9 @@ exit "$code"
 """
 POLICY = {"default": [{"type": "insecureAcceptAnything"}]}
 # What an archive of packages says that has them, and has no time: asked again after these seconds.
-BUSY = re.compile(r"\b(429\W+Too Many Requests|50[234]\W+(Bad Gateway|Service Unavailable|Gateway))")
+BUSY = re.compile(
+    r"\b(429\W+Too Many Requests|50[234]\W+(Bad Gateway|Service Unavailable|Gateway))"
+)
 WAITS = (15.0, 30.0, 60.0, 120.0, 240.0)
 
 
