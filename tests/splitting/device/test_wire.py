@@ -10,6 +10,7 @@ from forerun.splitting.device.wire import (
     FLOAT16,
     FLOAT32,
     INT8,
+    Coded,
     Decoder,
     Encoder,
     Size,
@@ -167,3 +168,17 @@ def test_a_window_of_a_tensor() -> None:
     )
     vector = np.arange(6, dtype=np.float32).reshape(1, 6)
     np.testing.assert_array_equal(window(vector, Box(1, 6, 2, 0, 1)), [[1], [3], [5]])
+
+
+@pytest.mark.parametrize("wire", [FLOAT16, INT8])
+def test_messages_of_one_buffer_are_coded_at_once(wire: int) -> None:
+    whole = numbers((6, 40), 0)
+    coded = Coded(whole, wire)
+    parts = [(whole[i::2], slice(i, 6, 2)) for i in range(2)]
+    together = [Encoder([part], wire, coded=(coded, taken)) for part, taken in parts]
+    together[0].code_first(coded)
+    for encoder, (part, _) in zip(together, parts, strict=True):
+        encoder.encode()
+        alone = Encoder([part], wire)
+        alone.encode()
+        assert bytes(encoder.payload) == bytes(alone.payload)

@@ -22,6 +22,11 @@ class Box(NamedTuple):
     bottom: int
 
     @property
+    def selection(self) -> slice:
+        """The channels, of a tensor's."""
+        return slice(self.first, self.stop, self.step)
+
+    @property
     def channels(self) -> int:
         return len(range(self.first, self.stop, self.step))
 

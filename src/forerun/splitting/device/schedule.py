@@ -78,6 +78,25 @@ class Schedule:
     def sizes(self, parts: Iterable[Part]) -> list[Size]:
         return [self.size(part) for part in parts]
 
+    def shared(self) -> set[str]:
+        """Buffers of which several posts to devices take channels, most of them, and all rows."""
+        takes: dict[str, list[int]] = {}
+        others: set[str] = set()
+        for post in self.posts:
+            part = post.parts[0]
+            rows = self.program.buffers[part.buffer].rows
+            if len(post.parts) == 1 and post.targets[0].kind == DATA and part.box.rows == rows:
+                takes.setdefault(part.buffer, []).append(part.box.channels)
+            else:
+                others.update(one.buffer for one in post.parts)
+        return {
+            name
+            for name, taken in takes.items()
+            if name not in others
+            and len(taken) > 1
+            and 2 * sum(taken) > self.program.buffers[name].channels
+        }
+
     def _waiting(self, needs: list[set[str]]) -> list[list[int]]:
         """For each buffer, those of some things that need it, in their order."""
         found: list[list[int]] = [[] for _ in self.names]

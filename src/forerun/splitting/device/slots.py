@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .links import OUTPUT
-from .wire import FLOAT32, Encoder, window
+from .wire import FLOAT32, Coded, Encoder, Size, fitting, window
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,14 +37,7 @@ class Slot:
         shapes = schedule.program.buffers
         self.arrays = {name: np.zeros(one.dims, np.float32) for name, one in shapes.items()}
         self.compute = [segment.bound(self.arrays) for segment in segments]
-        self.posts = [
-            Encoder(
-                [self._view(part) for part in post.parts],
-                FLOAT32 if post.targets[0].kind == OUTPUT else wire,
-                scratch,
-            )
-            for post in schedule.posts
-        ]
+        self.posts = self._encoders(wire, scratch)
         # What is added up waits for all of it, and is added in the program's order: the same
         # numbers, added in the order in which they happen to come, would not give the same bits.
         self.sums: list[list[tuple[Floats, Floats]]] = [[] for _ in schedule.names]
@@ -54,6 +47,29 @@ class Slot:
         ]
         self.sample = -1
         self.reset(-1)
+
+    def _encoders(self, wire: int, scratch: Floats) -> list[Encoder]:
+        """Of all posts. What several take of one buffer in fewer bytes the first one codes."""
+        found: list[Encoder] = []
+        coded: dict[str, Coded] = {}
+        shared = self._schedule.shared()
+        for post in self._schedule.posts:
+            sources = [self._view(part) for part in post.parts]
+            used = FLOAT32 if post.targets[0].kind == OUTPUT else wire
+            used = fitting([Size(*one.shape) for one in sources], used)
+            part = post.parts[0]
+            if used == FLOAT32 or part.buffer not in shared:
+                found.append(Encoder(sources, used, scratch))
+                continue
+            is_first = part.buffer not in coded
+            if is_first:
+                array = self.arrays[part.buffer]
+                coded[part.buffer] = Coded(array.reshape(array.shape[1], -1), used)
+            whole = coded[part.buffer]
+            found.append(Encoder(sources, used, scratch, (whole, part.box.selection)))
+            if is_first:
+                found[-1].code_first(whole)
+        return found
 
     def reset(self, sample: int) -> None:
         """Begin with a sample: nothing of it is here yet."""

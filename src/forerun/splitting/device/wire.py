@@ -113,13 +113,39 @@ def _places(memory: NDArray[np.uint8], offset: int, sizes: Sequence[Size], wire:
     return found
 
 
+class Coded:
+    """A buffer in fewer bytes, of which several messages take some channels each.
+
+    Coding has a price a call: what goes to several devices is coded at once.
+    """
+
+    def __init__(self, source: Floats, wire: int) -> None:
+        size = Size(*source.shape)
+        (self.place,) = _places(np.zeros(_part_bytes(size, wire), np.uint8), 0, [size], wire)
+        (self.code,) = _encoding(source, self.place, wire, source)
+
+    def taking(self, channels: slice, place: Any) -> list[_Step]:
+        """What puts these channels into their place in a payload."""
+        if isinstance(place, _Bytes):
+            pairs = zip(place, self.place)
+            return [partial(np.copyto, target, source[channels]) for target, source in pairs]
+        return [partial(np.copyto, place, self.place[channels])]
+
+
 class Encoder:
     """Puts parts of buffers into a payload; everything that can be prepared is.
 
     `scratch` has room for the values of the largest part; encoders and decoders may share it.
+    `coded`: the only part's buffer, which somebody else codes before, and the part's channels.
     """
 
-    def __init__(self, sources: Sequence[Floats], wire: int, scratch: Floats | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Floats],
+        wire: int,
+        scratch: Floats | None = None,
+        coded: tuple[Coded, slice] | None = None,
+    ) -> None:
         sizes = [Size(*one.shape) for one in sources]
         self.wire = fitting(sizes, wire)
         self.length = message_bytes(sizes, self.wire)
@@ -135,10 +161,18 @@ class Encoder:
         else:
             self._memory = np.zeros(self.length, np.uint8)
             self._places = _places(self._memory, 0, sizes, self.wire)
-            scratch = _room(scratch, sizes)
-            for source, place in zip(sources, self._places):
-                self._steps += _encoding(source, place, self.wire, scratch)
+            if coded is None:
+                scratch = _room(scratch, sizes)
+                for source, place in zip(sources, self._places):
+                    self._steps += _encoding(source, place, self.wire, scratch)
+            else:
+                whole, channels = coded
+                self._steps += whole.taking(channels, *self._places)
         self.payload = self._memory.data
+
+    def code_first(self, coded: Coded) -> None:
+        """Code a whole buffer before anything is taken of it."""
+        self._steps.insert(0, coded.code)
 
     def encode(self) -> None:
         """Fill the payload from the buffers."""
