@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
-from images import Refused
+from images import RefusedError
 
 
 @contextmanager
@@ -13,7 +13,7 @@ def only_where_packages_are_had() -> Iterator[None]:
     """Skip what needs packages that an archive refuses to give now: it says nothing of forerun."""
     try:
         yield
-    except Refused as error:
+    except RefusedError as error:
         pytest.skip(str(error))
 
 

@@ -59,7 +59,7 @@ BUSY = re.compile(
 WAITS = (15.0, 30.0, 60.0, 120.0, 240.0)
 
 
-class Refused(RuntimeError):
+class RefusedError(RuntimeError):
     """An archive of packages had no time for us, however often it was asked."""
 
 
@@ -98,7 +98,7 @@ def tried(
         if wait is not None:
             time.sleep(wait)
     asked = f"{len(WAITS) + 1} times in {sum(WAITS) / 60:.0f} minutes"
-    raise Refused(f"an archive of packages answered {busy[0]!r} {asked}")
+    raise RefusedError(f"an archive of packages answered {busy[0]!r} {asked}")
 
 
 def root_of(folder: Path, compiled: bool = True) -> Path:
