@@ -10,7 +10,9 @@ can make the kernel's buffers hold, only the system limits. Where such connectio
 gives way of those from the address that has most: who floods a device keeps out no other address.
 
 Nothing that is said before a greeting is done ends anything: who is refused tells it, and tries
-again until its time is over.
+again until its time is over. A host that finds a device taken by another asks for it as a later
+one, unless it has had that device itself: then the other came later, and this one ends. So of
+several hosts at a time one is left.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .faults import SilenceError
+from .faults import LinkError, SilenceError
 from .greeting import SECONDS, Greeting
 from .sockets import end_of, kept_alive, resolved, tuned
 
@@ -270,6 +272,8 @@ class Network:
             return
         if greeting.failed:
             self._refuse(meeting)
+        elif greeting.done and greeting.is_outdone:
+            self._part(meeting)
         elif greeting.done:
             self._welcome(meeting)
 
@@ -283,6 +287,21 @@ class Network:
             said = f"{meeting.name}, which says it is {self._name(hello.number)},"
             line = f"{said} {failed}; its connection was closed"
         self._tell_once((meeting.source, hello.number, failed), line)
+
+    def _part(self, meeting: _Meeting) -> None:
+        """Another host has the device: one that is new there outdoes it, any other has lost it."""
+        link, hello = meeting.link, meeting.greeting.hello
+        assert hello is not None
+        self._fail(meeting, "another host has it")
+        if link is None:  # the device is this side: the other one knows now
+            return
+        self._down[link].next_try = time.monotonic()
+        if (hello.session, hello.host) < (self.me.session, self.me.host):
+            return  # it has been outdone by now
+        if link in self._been_open:
+            told = f"{link.name}: another host came later and has taken the devices"
+            raise LinkError(link.peer, told)
+        self.me.outdo(hello.session)
 
     def _name(self, number: int) -> str:
         return "the host" if number == self.me.devices else f"device {number}"
@@ -318,6 +337,9 @@ class Network:
         if link.is_open:
             self._handlers.pop(link.fileno(), None)
         link.session, link.in_flight = hello.session, hello.in_flight
+        link.said = meeting.greeting.session
+        if link.peer == self.me.devices:
+            self.me.session, self.me.host = max(self.me.session, hello.session), hello.host
         kept_alive(meeting.socket, self.timeout)
         link.open(meeting.socket, self._poller)
         self._handlers[link.fileno()] = partial(_serve, link)
