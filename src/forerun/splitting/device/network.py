@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from .greeting import Identity
+    from .greeting import Hello, Identity
     from .links import Link
 
 _MOST_STRANGERS = 16  # connections that have not been greeted, at a time
@@ -78,9 +78,15 @@ class Network:
         timeout: float,
         opened: Callable[[Link], None],
         tell: Callable[[str], None],
+        start_within: float | None = None,
     ) -> None:
-        """`opened` is called with each link that is open again; `tell` with lines for people."""
+        """`opened` is called with each link that is open again; `tell` with lines for people.
+
+        A link may be down for `timeout` seconds; before the first host has come for `start_within`,
+        where that is said: nothing is lost as long as nobody asks.
+        """
         self.me, self.timeout, self.breaks = me, timeout, 0
+        self._start_within = start_within
         self.links = {link.peer: link for link in links}
         self._opened, self._tell = opened, tell
         self._callers = frozenset(link.peer for link in self.links.values() if link.address is None)
@@ -157,24 +163,26 @@ class Network:
 
     def _due(self) -> float:
         """Seconds until something is to be done that nobody wakes us for."""
-        now = time.monotonic()
+        now, limit = time.monotonic(), self._limit()
         times = [meeting.until for meeting in self._meetings]
         for link, down in self._down.items():
-            times.append(down.since + self.timeout)
+            times.append(down.since + limit)
             if link.address is not None and not down.is_met:
                 times.append(down.next_try)
         return min(max(0.0, min(times) - now), 1.0)
 
+    def _limit(self) -> float:
+        """The seconds for which a link may be down."""
+        return self.timeout if self._start_within is None else self._start_within
+
     def _tend(self) -> None:
-        now = time.monotonic()
+        now, limit = time.monotonic(), self._limit()
         for meeting in [one for one in self._meetings if one.until <= now]:
             self._fail(meeting, f"no greeting within {SECONDS:g} s")
         for link, down in [*self._down.items()]:
-            if now - down.since > self.timeout:
+            if now - down.since > limit:
                 why = f": {down.why}" if down.why else ""
-                raise SilenceError(
-                    link.peer, f"{link.name} has not answered for {self.timeout:g} s{why}"
-                )
+                raise SilenceError(link.peer, f"{link.name} has not answered for {limit:g} s{why}")
             if not down.is_told and link in self._been_open and now - down.since > _TELL_AFTER:
                 down.is_told = True
                 self._tell(f"{link.name}: the connection broke ({down.why}); waiting for it")
@@ -339,13 +347,21 @@ class Network:
         link.session, link.in_flight = hello.session, hello.in_flight
         link.said = meeting.greeting.session
         if link.peer == self.me.devices:
-            self.me.session, self.me.host = max(self.me.session, hello.session), hello.host
+            self._host_came(hello)
         kept_alive(meeting.socket, self.timeout)
         link.open(meeting.socket, self._poller)
         self._handlers[link.fileno()] = partial(_serve, link)
         self._down.pop(link, None)
         self._been_open.add(link)
         self._opened(link)
+
+    def _host_came(self, hello: Hello) -> None:
+        """Remember which host has the device. Who is missing when the first comes has time anew."""
+        self.me.session, self.me.host = max(self.me.session, hello.session), hello.host
+        if self._start_within is not None:
+            self._start_within = None
+            for down in self._down.values():
+                down.since = time.monotonic()
 
     def _broke(self, link: Link, why: str) -> None:
         self._handlers.pop(link.fileno(), None)
