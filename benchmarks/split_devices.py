@@ -144,6 +144,7 @@ def devices(
                 speed=speed,
                 inputs=prepared.inputs,
                 timeout=TIMEOUT,
+                start_within=TIMEOUT,
             )
             errors = folder / f"errors-{port}-{board}"
             programs.append(boards.start(board, words, errors))

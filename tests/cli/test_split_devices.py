@@ -72,6 +72,19 @@ def test_a_device_whose_package_is_wrong_says_so(forerun: Forerun, tmp_path: Pat
     assert "package.json" in done.err
 
 
+def test_a_device_waits_for_its_first_host_as_long_as_it_is_told(
+    halves: Path, tmp_path: Path
+) -> None:
+    new_secret(tmp_path / "secret")
+    (port,) = free_ports(1)
+    words = ["--at", f"0=127.0.0.1:{port}", "--secret-file", str(tmp_path / "secret")]
+    words += ["--start-within", "0.5", "--timeout", str(LONG)]
+    device = [sys.executable, "-m", "forerun", "split", "device", str(halves / "device-0")]
+    done = subprocess.run([*device, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "forerun device: the host has not answered for 0.5 s\n"
+
+
 def test_push_brings_each_board_its_package(
     forerun: Forerun,
     halves: Path,
@@ -103,6 +116,12 @@ def test_push_brings_each_board_its_package(
         assert words[:3] == ["python3", "forerun/device", f"forerun/device-{n}"]
         assert "0=10.0.0.2:7100" in words
         assert "1=10.0.0.3:7000" in words
+        assert words[words.index("--threads") :] == ["--threads", "1", "--timeout", "60.0"]
+    options = ("--threads", 4, "--timeout", 5, "--start-within", 3600)
+    asked = forerun("split", "push", halves, "--on", tmp_path / "boards.yaml", *options, "--json")
+    for row in asked.document["boards"]:
+        told = "--threads 4 --timeout 5.0 --start-within 3600.0"
+        assert row["start"].endswith(f" {told}")
     again = forerun("split", "push", halves, "--on", tmp_path / "boards.yaml")
     assert (again.code, again.err) == (0, "")
     assert "$ python3 forerun/device forerun/device-1 --secret-file forerun/secret" in again.out

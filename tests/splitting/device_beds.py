@@ -23,7 +23,7 @@ _HELD = """\
 import os, runpy, sys, time
 go, sys.argv = sys.argv[1], sys.argv[2:]
 clock = time.monotonic
-time.monotonic = lambda: clock() if os.path.exists(go) else 0.0
+time.monotonic = lambda: 1e6 + clock() if os.path.exists(go) else 0.0
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 _held: list[socket.socket] = []  # for as long as the tests run
@@ -124,13 +124,27 @@ def ended(process: subprocess.Popen[str], seconds: float = LONG) -> tuple[int, s
 
 def greeted(bed: Bed, device: int) -> socket.socket:
     """A connection to a device by somebody who has the secret, and says that it is the host."""
+    return _greeted(bed, device, 0)[0]
+
+
+def known_session(bed: Bed, device: int) -> int:
+    """The session that a device says it has heard of, to a host that came before all others."""
+    connection, greeting = _greeted(bed, device, 1)
+    with connection:
+        assert greeting.hello is not None
+        assert greeting.is_outdone
+        assert connection.recv(1) == b""  # it stays with the host that has it
+        return greeting.hello.session
+
+
+def _greeted(bed: Bed, device: int, host: int) -> tuple[socket.socket, Greeting]:
     devices = len(bed.addresses)
     connection = socket.create_connection(address(bed.addresses[device]))
     ends = end_of(connection.getsockname()) + end_of(connection.getpeername())
-    me = Identity(devices, devices, bed.split, bed.secret, 0)
+    me = Identity(devices, devices, bed.split, bed.secret, 0, host)
     greeting = Greeting(me, device, frozenset(), ends)
     _exchange(connection, greeting, greeting.first())
-    return connection
+    return connection, greeting
 
 
 def _exchange(connection: socket.socket, greeting: Greeting, said: bytes) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 import small_splits
-from device_beds import Bed, Impostor, Relay, ended, free_ports, greeted
+from device_beds import Bed, Impostor, Relay, ended, free_ports, greeted, known_session
 from numpy.typing import NDArray
 from onnx_networks import decoupled
 from patience import ENDLESS, LONG, Ticking, alive, wait_for
@@ -36,6 +37,7 @@ AMOUNTS += " idle_seconds broken_connections memory_bytes"
 TABLES = ("sent_bytes", "sent_messages", "received_bytes")
 TOTALS: dict[str, Any] = dict.fromkeys(AMOUNTS.split(), 0) | {one: {"host": 1} for one in TABLES}
 NO_SECRET = "another secret (or addresses are translated on the way)"
+TAKEN = "another host came later and has taken the devices"
 REFUSED = f"has not answered for 5 s: it refuses this side, which has {NO_SECRET}"
 
 
@@ -227,6 +229,75 @@ def test_a_device_that_is_killed_and_started_again_goes_on(tmp_path: Path) -> No
             for name, whole in small_splits.answer(bed.network, sample).items():
                 assert largest_error(answer.outputs[name], whole) < 1e-5
         assert [ended(process)[0] for process in processes] == [0, 0, 0]
+    finally:
+        bed.close()
+
+
+def test_a_host_that_comes_later_has_the_devices_for_good(tmp_path: Path) -> None:
+    bed = Bed(tmp_path)
+    try:
+        processes = [bed.started(i, in_flight=2) for i in range(2)]
+        samples = small_splits.samples(8)
+        with (
+            Session(tmp_path, bed.addresses, bed.secret) as first,
+            Session(tmp_path, bed.addresses, bed.secret) as second,
+        ):
+            answers = second.run(samples)
+            found = [next(answers)]
+            for _ in range(2):  # nor does it take them back
+                with pytest.raises(InputError, match=rf"^device [01] at .*: {TAKEN}$"):
+                    next(first.run(samples))
+                found += [next(answers), next(answers)]
+            found += answers
+            second.end()
+        for sample, answer in zip(samples, found, strict=True):
+            for name, whole in small_splits.answer(bed.network, sample).items():
+                assert largest_error(answer.outputs[name], whole) < 1e-5
+        assert [ended(process)[::2] for process in processes] == [(0, ""), (0, "")]
+    finally:
+        bed.close()
+
+
+def test_of_several_hosts_at_once_one_is_left(tmp_path: Path) -> None:
+    bed = Bed(tmp_path, 3)
+    samples = small_splits.samples(3)
+    lost: list[str] = []
+
+    def ask(hosts: int) -> None:
+        try:
+            with Session(tmp_path, bed.addresses, bed.secret) as session:
+                while len(lost) < hosts - 1:
+                    assert len(list(session.run(samples))) == 3
+        except InputError as error:
+            lost.append(str(error))
+
+    try:
+        for i in range(3):
+            bed.started(i)
+        with ThreadPoolExecutor(4) as threads:
+            for one in [threads.submit(ask, 4) for _ in range(4)]:
+                one.result()
+        assert len(lost) == 3
+        assert all(line.endswith(f": {TAKEN}") for line in lost)
+    finally:
+        bed.close()
+
+
+def test_all_devices_know_a_host_by_the_same_number(tmp_path: Path) -> None:
+    """Where one knew it by less, an earlier host could take that one back."""
+    bed = Bed(tmp_path)
+    try:
+        processes = [bed.started(i) for i in range(2)]
+        for _ in range(2):
+            with Session(tmp_path, bed.addresses, bed.secret) as session:
+                list(session.run(small_splits.samples(1)))
+        processes[0].kill()
+        processes[0].wait()
+        bed.started(0)
+        with Session(tmp_path, bed.addresses, bed.secret) as session:
+            one, two = (known_session(bed, i) for i in range(2))
+            assert one == two > 1
+            assert len(list(session.run(small_splits.samples(2)))) == 2
     finally:
         bed.close()
 

@@ -14,6 +14,29 @@ from forerun.cli.split_common import Folder, Wire, boards, need
 if TYPE_CHECKING:
     from forerun.splitting.places import Place
 
+Threads = Annotated[
+    int, typer.Option(metavar="N", min=1, max=256, help="Threads that compute a segment.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.1,
+        max=999_999,
+        help="How long a device waits for the host, or another device, that is gone.",
+    ),
+]
+StartWithin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.1,
+        max=999_999,
+        help="How long a device waits for its first host.",
+        show_default="for ever",
+    ),
+]
+
 
 def push(
     folder: Folder,
@@ -39,6 +62,9 @@ def push(
     in_flight: Annotated[
         int, typer.Option(metavar="K", min=1, help="For the commands: samples at a time.")
     ] = 1,
+    threads: Threads = 1,
+    timeout: Timeout = 60.0,
+    start_within: StartWithin = None,
     python: Annotated[
         str, typer.Option(metavar="PROGRAM", help="For the commands: the boards' Python.")
     ] = "python3",
@@ -80,6 +106,9 @@ def push(
             there.secret,
             wire=wire,
             in_flight=in_flight,
+            threads=threads,
+            timeout=timeout,
+            start_within=start_within,
             python=(python,),
             program=there.program,
         )
@@ -149,12 +178,9 @@ def device(
     in_flight: Annotated[
         int, typer.Option(metavar="K", min=1, help="Samples under way at a time.")
     ] = 1,
-    threads: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Threads that compute a segment.")
-    ] = 1,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How long others are waited for.")
-    ] = 60.0,
+    threads: Threads = 1,
+    timeout: Timeout = 60.0,
+    start_within: StartWithin = None,
 ) -> None:
     """Be one device of many, until the host ends it: what `python3 device` does on a board.
 
@@ -165,6 +191,8 @@ def device(
 
     words = [str(package), "--secret-file", str(secret_file), "--wire", wire]
     words += ["--in-flight", str(in_flight), "--threads", str(threads), "--timeout", str(timeout)]
+    if start_within is not None:
+        words += ["--start-within", str(start_within)]
     words += [word for place in at for word in ("--device-at", place)]
     if code := main(words):
         raise typer.Exit(code)

@@ -57,17 +57,23 @@ def device_command(
     inputs: str | Path | None = None,
     threads: int = 1,
     timeout: float = 60.0,
+    start_within: float | None = None,
     trace: str | Path | None = None,
     report_error: bool = False,
     python: Sequence[str] = (sys.executable,),
     program: str | Path = _PROGRAM,
 ) -> list[str]:
-    """The words that start one device; on a board, with its own `python` and `program`."""
+    """The words that start one device; on a board, with its own `python` and `program`.
+
+    It waits for its first host for `start_within` seconds, or for ever; later for `timeout`.
+    """
     words = [*python, str(program), str(package), "--secret-file", str(secret_file)]
     for i, place in enumerate(addresses):
         words += ["--device-at", f"{i}={place}"]
     words += ["--wire", wire, "--in-flight", str(in_flight), "--threads", str(threads)]
     words += ["--timeout", str(timeout)]
+    if start_within is not None:
+        words += ["--start-within", str(start_within)]
     if speed is not None:
         words += ["--speed", str(speed)]
     if inputs is not None:

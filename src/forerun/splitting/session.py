@@ -1,12 +1,14 @@
 """The host of a split: sends samples to the devices, and puts their answers together, in order.
 
 It greets every device like any other of them, with the number after the last one's. Connections
-that break are made again, and what belongs to samples that have not ended is sent again.
+that break are made again, and what belongs to samples that have not ended is sent again. A host
+that comes later takes the devices; this one then ends, and does not take them back.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import struct
 import sys
 import time
@@ -21,14 +23,13 @@ import numpy as np
 
 from forerun.errors import InputError
 from forerun.splitting.device.faults import DeviceError, LinkError
-from forerun.splitting.device.greeting import Identity
+from forerun.splitting.device.greeting import Identity, after
 from forerun.splitting.device.links import (
     ASK,
     END,
     FAULT,
     GO,
     INPUT,
-    LAST_SESSION,
     OUTPUT,
     TOTALS,
     Expected,
@@ -125,12 +126,14 @@ class Session:
         self._fault: tuple[int, str] | None = None
         with as_input_error():
             links = [self._link(i, address(text)) for i, text in enumerate(addresses)]
-            me = Identity(self.devices, self.devices, self._split.uid, secret, 0)
+            drawn = 1 + secrets.randbelow(2**32 - 1)
+            me = Identity(self.devices, self.devices, self._split.uid, secret, 0, drawn)
             self._network = Network(me, links, start_within, self._opened, _tell)
             self._links = links
             self._connect()
+            number = max(me.session, after(max(link.session for link in links)))
         self._network.timeout = timeout
-        self._begin_session(max(link.session for link in links) + 1)
+        self._begin_session(number)
         self.in_flight = links[0].in_flight
 
     def __enter__(self) -> Self:
@@ -185,14 +188,21 @@ class Session:
         self._network.finish(1.0)
 
     def _connect(self) -> None:
-        while missing := self._network.missing():
-            for link in missing:
-                self._check_alive(link)
-            self._network.handle(self._network.wait(0.2))
+        self._await_devices()
+        for link in self._links:  # where it is known by less, an earlier host could come again
+            if link.said < self._network.me.session:
+                link.broke(link, "it is greeted anew")
+        self._await_devices()
         numbers = {link.in_flight for link in self._links}
         if len(numbers) > 1:
             found = ", ".join(str(link.in_flight) for link in self._links)
             raise InputError("samples in flight", found, "the same number on every device")
+
+    def _await_devices(self) -> None:
+        while missing := self._network.missing():
+            for link in missing:
+                self._check_alive(link)
+            self._network.handle(self._network.wait(0.2))
 
     def _link(self, device: int, place: tuple[str, int]) -> Link:
         program = self._split.programs[device]
@@ -214,7 +224,8 @@ class Session:
     def _stream(self, starts: Iterator[Callable[[_Pending], None]]) -> Iterator[Answer]:
         if self._pending:  # somebody has stopped asking half-way: the devices forget it
             self._pending.clear()
-            self._begin_session(self._number + 1)
+            with as_input_error():
+                self._begin_session(after(self._number))
         most = self.in_flight * (self.devices if self._split.is_replicated else 1)
         under_way: deque[_Pending] = deque()
         first = self._next
@@ -241,8 +252,6 @@ class Session:
 
     def _begin_session(self, number: int) -> None:
         """What the devices know of earlier samples is of an earlier session."""
-        if number >= LAST_SESSION:
-            raise InputError("session", number, f"one below {LAST_SESSION}: start the devices anew")
         self._number, self._next = number, 0
 
     def _begin(self, start: Callable[[_Pending], None]) -> _Pending:

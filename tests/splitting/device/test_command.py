@@ -83,10 +83,31 @@ def test_a_device_ends_with_its_lifeline(bed: Bed) -> None:
 
 
 def test_a_host_that_never_comes_is_waited_for_so_long(bed: Bed) -> None:
-    code, out, errors = ended(bed.started(0, timeout=0.5))
+    code, out, errors = ended(bed.started(0, start_within=0.5))
     assert code == 2
     assert errors == "forerun device: the host has not answered for 0.5 s\n"
     assert json.loads(out)["samples"] == 0
+
+
+def test_a_first_host_is_waited_for_longer_than_one_that_is_gone(bed: Bed) -> None:
+    processes = [bed.started(i, **bed.held) for i in range(2)]
+    bed.go()  # far more than their time-out has passed
+    with Session(bed.folder, bed.addresses, bed.secret) as session:
+        assert len(list(session.run(small_splits.samples(2)))) == 2
+        session.end()
+    assert [ended(process)[::2] for process in processes] == [(0, ""), (0, "")]
+
+
+def test_devices_that_are_missing_have_time_once_the_first_host_has_come(bed: Bed) -> None:
+    late = bed.started(1, **bed.held)
+    bed.go()
+    with greeted(bed, 1):  # device 0 is not there
+        assert late.poll() is None
+    bed.started(0)
+    with Session(bed.folder, bed.addresses, bed.secret) as session:
+        assert len(list(session.run(small_splits.samples(2)))) == 2
+        session.end()
+    assert ended(late)[0] == 0
 
 
 def test_devices_end_when_the_host_is_gone(bed: Bed) -> None:

@@ -202,6 +202,16 @@ def test_a_new_session_begins_with_nothing(split: Path) -> None:
     assert one.order == [(5, 0), (1 << 32, 0)]
 
 
+def test_a_sample_of_an_earlier_host_takes_no_device_from_a_later_one(split: Path) -> None:
+    one = Device(split, 0)
+    me = one.engine._network.me
+    me.session, me.host = 4, 7
+    one.feed(0, IMAGES[0])
+    assert (one.engine.session, me.session, me.host) == (1, 4, 7)
+    one.feed(5 << 32, IMAGES[0])
+    assert (one.engine.session, me.session, me.host) == (6, 6, 7)
+
+
 def test_a_session_that_none_could_follow_is_refused(split: Path) -> None:
     one = Device(split, 0)
     one.feed((2**32 - 3) << 32, IMAGES[0])  # of the session before

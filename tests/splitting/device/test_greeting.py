@@ -50,6 +50,38 @@ def test_the_host_takes_the_devices_number_of_samples_and_hears_of_their_session
 
 
 @pytest.mark.parametrize(
+    ("host", "held", "outdone"),
+    [
+        ((0, 5), (0, 0), False),  # no other has been there
+        ((0, 5), (3, 0), False),
+        ((0, 5), (3, 7), True),
+        ((3, 5), (3, 7), True),
+        ((3, 7), (3, 5), False),
+        ((4, 5), (3, 7), False),
+        ((2, 7), (3, 7), False),  # it has the device itself
+    ],
+)
+def test_of_two_hosts_the_later_has_a_device_and_both_sides_know(
+    host: tuple[int, int], held: tuple[int, int], outdone: bool
+) -> None:
+    sides = identity(HOST, in_flight=0), identity(1)
+    for side, claim in zip(sides, (host, held), strict=True):
+        side.session, side.host = claim
+    one, two = greet(sides[0], 1, sides[1])
+    assert (one.done, two.done) == (True, True)
+    assert (one.is_outdone, two.is_outdone) == (outdone, outdone)
+
+
+def test_devices_that_have_heard_of_different_hosts_are_greeted() -> None:
+    sides = identity(3), identity(1)
+    for side, claim in zip(sides, ((3, 5), (4, 7)), strict=True):
+        side.session, side.host = claim
+    one, two = greet(sides[0], 1, sides[1])
+    assert (one.done, two.done) == (True, True)
+    assert (one.is_outdone, two.is_outdone) == (False, False)
+
+
+@pytest.mark.parametrize(
     ("connecting", "to", "words"),
     [
         (identity(3, secret=b"another secret !"), 1, NO_SECRET),

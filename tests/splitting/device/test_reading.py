@@ -1,16 +1,20 @@
 import hashlib
 import json
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
 import pytest
 import small_splits
 
+from forerun.splitting.device.computing import Computing
 from forerun.splitting.device.faults import DeviceError
 from forerun.splitting.device.program import Box, Program
-from forerun.splitting.device.reading import checked_file, read_program
+from forerun.splitting.device.reading import checked_file, open_checked, read_program
 
 
 @pytest.fixture
@@ -154,6 +158,49 @@ def test_a_link_in_a_package_is_not_followed(package: Path, tmp_path: Path) -> N
     path = package / "segment-001.onnx"
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DeviceError, match="not there as a file of the package"):
+        checked_file(program, program.segments[1])
+
+
+def test_a_file_that_is_replaced_once_it_was_checked_is_loaded_as_it_was(package: Path) -> None:
+    program = read_program(package)
+    path = package / "segment-001.onnx"
+    content = path.read_bytes()
+    # Systems differ in whether the file that gave way has changed thereby.
+    with suppress(DeviceError), open_checked(program, program.segments[1]) as name:
+        (package / "segment-000.onnx").replace(path)
+        loaded = Path(name).read_bytes()
+    assert loaded == content != path.read_bytes()
+
+
+@pytest.mark.parametrize("piece", [b"", b"?"])
+def test_a_file_that_is_changed_while_it_is_loaded_is_refused(
+    package: Path, monkeypatch: pytest.MonkeyPatch, piece: bytes
+) -> None:
+    """Whether onnxruntime notices it or not."""
+    program = read_program(package)
+    path = package / program.segments[0].file
+    content = path.read_bytes()
+    os.utime(path, (0, 0))  # clocks of files may be coarse
+    load = onnxruntime.InferenceSession
+
+    def late(name: str, *given: Any, **more: Any) -> Any:
+        path.write_bytes(piece + content)
+        return load(name, *given, **more)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", late)
+    with pytest.raises(DeviceError) as refused:
+        Computing(program, program.segments[0], 1)
+    assert str(refused.value) == (
+        f"{path}: it was changed while it was loaded: start the device again"
+    )
+
+
+def test_a_pipe_in_a_package_is_not_waited_for(package: Path) -> None:
+    program = read_program(package)
+    path = package / "segment-001.onnx"
+    path.unlink()
+    os.mkfifo(path)
     with pytest.raises(DeviceError, match="not there as a file of the package"):
         checked_file(program, program.segments[1])
 

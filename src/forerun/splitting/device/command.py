@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import math
 import os
 import signal
 import socket
@@ -76,7 +77,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--speed", type=_share, default=1.0, help="work at the pace of so much of a processor")
     add("--inputs", type=Path, metavar="FILE.npy", help="samples that this device has already")
     add("--threads", type=_count, default=1, help="that compute a segment")
-    add("--timeout", type=_seconds, default=60.0, help="seconds to wait for the others")
+    add("--timeout", type=_seconds, default=60.0, help="seconds to wait for others that are gone")
+    add(
+        "--start-within",
+        type=_seconds,
+        default=math.inf,
+        metavar="SECONDS",
+        help="how long to wait for the first host; for ever, unless it is said",
+    )
     add("--report-error", action="store_true", help="state the error that the wire type makes")
     add("--trace", type=Path, metavar="FILE", help="write when everything happened")
     add("--lifeline", action="store_true", help="end when standard input does")
@@ -133,7 +141,9 @@ class _Device:
         )
         me = Identity(program.device, program.devices, program.split, secret, given.in_flight)
         links = [self._link(schedule, peer) for peer in (program.devices, *program.peers)]
-        self._network = Network(me, links, given.timeout, self._engine.opened, self._tell)
+        self._network = Network(
+            me, links, given.timeout, self._engine.opened, self._tell, given.start_within
+        )
         self._engine.join(self._network)
         self._host = self._network.links[program.devices]
         for link in links:

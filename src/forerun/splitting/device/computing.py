@@ -11,10 +11,11 @@ import numpy as np
 import onnxruntime
 
 from .faults import DeviceError
-from .reading import checked_file
+from .reading import open_checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -25,15 +26,10 @@ class Computing:
     """The session of a segment."""
 
     def __init__(self, program: Program, segment: Segment, threads: int) -> None:
-        path = checked_file(program, segment)
-        # By its path, not as the bytes that were checked: those would lie in memory beside what is
+        # By its name, not as the bytes that were checked: those would lie in memory beside what is
         # made of them, when it is at its fullest.
-        try:
-            self._session = onnxruntime.InferenceSession(
-                str(path), session_options(threads), providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # of many kinds, by what onnxruntime finds wrong
-            raise DeviceError(f"{path}: onnxruntime cannot load it: {error}") from None
+        with open_checked(program, segment) as name:
+            self._session = _session(name, program.folder / segment.file, threads)
         self._segment = segment
         self._check(program)
 
@@ -61,6 +57,16 @@ class Computing:
                         f"{where}: {one.name}: found {one.type} {one.shape}, "
                         f"expected float32 of {list(dims)}"
                     )
+
+
+def _session(name: str, path: Path, threads: int) -> Any:
+    """A session of the file of this name; DeviceError, which tells its path, where it is none."""
+    try:
+        return onnxruntime.InferenceSession(
+            name, session_options(threads), providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # of many kinds, by what onnxruntime finds wrong
+        raise DeviceError(f"{path}: onnxruntime cannot load it: {error}") from None
 
 
 def bound(

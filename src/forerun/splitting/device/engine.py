@@ -139,7 +139,9 @@ class Engine:
             raise DeviceError(
                 f"a sample of session {session} has come, expected one below {LAST_SESSION}"
             )
-        self.session = self._network.me.session = session
+        self.session = session
+        me = self._network.me
+        me.session = max(me.session, session)  # a later host may be here, with no sample yet
         self.abandoned += len(self._active)
         self._active.clear()
         for slot in self.slots:

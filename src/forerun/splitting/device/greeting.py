@@ -6,6 +6,11 @@ addresses of the connection as it sees them: nothing of an earlier greeting, of 
 or of another connection is of any use, so nobody can pass a greeting on in order to take part. Nor
 can two sides greet each other where addresses are translated between them.
 
+Of several hosts the one that came last has the devices. The hello of a host says the session that
+it would begin, and a number that it has drawn, in case two would begin the same: so there is one
+order of hosts, which all devices agree on. The hello of a device says which host has it. One that
+comes before that host learns so by a greeting which is proved like any other.
+
 What comes after is neither encrypted nor signed: the greeting keeps strangers and mistakes out, not
 somebody on the wire. Why a side refuses the other is said before anything is proved: it is for
 people, and decides nothing.
@@ -20,12 +25,15 @@ import os
 import struct
 from typing import NamedTuple
 
+from .faults import DeviceError
+from .links import LAST_SESSION
+
 SECONDS = 5.0  # for all of a greeting
 FEWEST_BYTES = 16  # of a secret
 
 _MAGIC = b"forerun\n"
-_VERSION = 2
-_HELLO = struct.Struct(">8sBBHHHI32s32s")
+_VERSION = 3
+_HELLO = struct.Struct(">8sBBHHHII32s28s")
 _PROOF = struct.Struct(">B32s")
 _FINE, _OTHER_VERSION, _OTHER_SPLIT, _OTHER_NUMBER, _OTHER_IN_FLIGHT, _OTHER_SECRET = range(6)
 # Of the side that is refused, in the words of the one that refuses.
@@ -38,18 +46,33 @@ _REASONS = {
 }
 
 
+def after(session: int) -> int:
+    """The number of the session after one; DeviceError where none is left."""
+    if session + 1 >= LAST_SESSION:
+        raise DeviceError(
+            f"session: found {session + 1}, expected one below {LAST_SESSION}: "
+            "start the devices anew"
+        )
+    return session + 1
+
+
 class Identity:
     """What a device, or the host, says of itself: the host comes after the last device."""
 
     def __init__(
-        self, number: int, devices: int, split: str, secret: bytes, in_flight: int
+        self, number: int, devices: int, split: str, secret: bytes, in_flight: int, host: int = 0
     ) -> None:
         self.number = number
         self.devices = devices
         self.split = bytes.fromhex(split)
         self.secret = secret
         self.in_flight = in_flight  # 0: the host's, which takes what the devices have
-        self.session = 0  # the last one that a host has begun here
+        self.session = 0  # the host's; of a device the last one that it has heard of
+        self.host = host  # what the host has drawn, or the one that has the device; 0: none has
+
+    def outdo(self, session: int) -> None:
+        """Be a later host than that of a session."""
+        self.session = max(self.session, after(session))
 
 
 class Hello(NamedTuple):
@@ -62,6 +85,7 @@ class Hello(NamedTuple):
     other: int  # whom it believes to be speaking to
     in_flight: int
     session: int
+    host: int
     split: bytes
     nonce: bytes
 
@@ -81,6 +105,7 @@ class Greeting:
         self.done = False
         self.failed = ""  # why, where it has
         self.hello: Hello | None = None  # the other side's
+        self.session = 0  # that this side has said
         self._me, self._other, self._callers, self._ends = me, other, callers, ends
         self._mine = self._theirs = b""
 
@@ -89,6 +114,18 @@ class Greeting:
         assert self._other is not None
         self._mine = self._said(_FINE, self._other)
         return self._mine
+
+    @property
+    def is_outdone(self) -> bool:
+        """Whether a later host than the one of the two has the device, once all is `done`."""
+        me, hello = self._me, self.hello
+        assert hello is not None
+        if me.devices not in (me.number, hello.number):  # both are devices
+            return False
+        theirs = (hello.session, hello.host)
+        if self.connects:
+            return hello.host not in (0, me.host) and theirs > (self.session, me.host)
+        return me.host not in (0, hello.host) and theirs < (me.session, me.host)
 
     def take(self, data: bytes) -> bytes:
         """Take `wanted` bytes; the answer, if there is one. Then look at `done` and `failed`."""
@@ -146,9 +183,9 @@ class Greeting:
         self.failed = f"refuses this side, which has {reason}"
 
     def _said(self, status: int, other: int) -> bytes:
-        me = self._me
-        said = (_MAGIC, _VERSION, status, me.number, other, me.in_flight, me.session, me.split)
-        return _HELLO.pack(*said, os.urandom(32))
+        me, self.session = self._me, self._me.session
+        said = (_MAGIC, _VERSION, status, me.number, other, me.in_flight, me.session, me.host)
+        return _HELLO.pack(*said, me.split, os.urandom(28))
 
     def _proof(self, of_the_one_who_connects: bool) -> bytes:
         role = b"connects" if of_the_one_who_connects else b"listens"

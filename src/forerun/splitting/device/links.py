@@ -54,6 +54,7 @@ class Link:
         self.memory = np.zeros(max(_LEAST_MEMORY, HEADER.size + largest), np.uint8)
         self.expected: dict[int, Expected] = {}
         self.session = self.in_flight = 0  # what the other side has said when it was greeted
+        self.said = 0  # the session that this side has said then
         self.broke: Callable[[Link, str], None] = lambda _link, _why: None
         self.sent_bytes = self.sent_messages = self.received_bytes = 0
         self._socket: socket.socket | None = None

@@ -10,7 +10,9 @@ can make the kernel's buffers hold, only the system limits. Where such connectio
 gives way of those from the address that has most: who floods a device keeps out no other address.
 
 Nothing that is said before a greeting is done ends anything: who is refused tells it, and tries
-again until its time is over.
+again until its time is over. A host that finds a device taken by another asks for it as a later
+one, unless it has had that device itself: then the other came later, and this one ends. So of
+several hosts at a time one is left.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .faults import SilenceError
+from .faults import LinkError, SilenceError
 from .greeting import SECONDS, Greeting
 from .sockets import end_of, kept_alive, resolved, tuned
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from .greeting import Identity
+    from .greeting import Hello, Identity
     from .links import Link
 
 _MOST_STRANGERS = 16  # connections that have not been greeted, at a time
@@ -76,9 +78,15 @@ class Network:
         timeout: float,
         opened: Callable[[Link], None],
         tell: Callable[[str], None],
+        start_within: float | None = None,
     ) -> None:
-        """`opened` is called with each link that is open again; `tell` with lines for people."""
+        """`opened` is called with each link that is open again; `tell` with lines for people.
+
+        A link may be down for `timeout` seconds; before the first host has come for `start_within`,
+        where that is said: nothing is lost as long as nobody asks.
+        """
         self.me, self.timeout, self.breaks = me, timeout, 0
+        self._start_within = start_within
         self.links = {link.peer: link for link in links}
         self._opened, self._tell = opened, tell
         self._callers = frozenset(link.peer for link in self.links.values() if link.address is None)
@@ -155,24 +163,26 @@ class Network:
 
     def _due(self) -> float:
         """Seconds until something is to be done that nobody wakes us for."""
-        now = time.monotonic()
+        now, limit = time.monotonic(), self._limit()
         times = [meeting.until for meeting in self._meetings]
         for link, down in self._down.items():
-            times.append(down.since + self.timeout)
+            times.append(down.since + limit)
             if link.address is not None and not down.is_met:
                 times.append(down.next_try)
         return min(max(0.0, min(times) - now), 1.0)
 
+    def _limit(self) -> float:
+        """The seconds for which a link may be down."""
+        return self.timeout if self._start_within is None else self._start_within
+
     def _tend(self) -> None:
-        now = time.monotonic()
+        now, limit = time.monotonic(), self._limit()
         for meeting in [one for one in self._meetings if one.until <= now]:
             self._fail(meeting, f"no greeting within {SECONDS:g} s")
         for link, down in [*self._down.items()]:
-            if now - down.since > self.timeout:
+            if now - down.since > limit:
                 why = f": {down.why}" if down.why else ""
-                raise SilenceError(
-                    link.peer, f"{link.name} has not answered for {self.timeout:g} s{why}"
-                )
+                raise SilenceError(link.peer, f"{link.name} has not answered for {limit:g} s{why}")
             if not down.is_told and link in self._been_open and now - down.since > _TELL_AFTER:
                 down.is_told = True
                 self._tell(f"{link.name}: the connection broke ({down.why}); waiting for it")
@@ -270,6 +280,8 @@ class Network:
             return
         if greeting.failed:
             self._refuse(meeting)
+        elif greeting.done and greeting.is_outdone:
+            self._part(meeting)
         elif greeting.done:
             self._welcome(meeting)
 
@@ -283,6 +295,21 @@ class Network:
             said = f"{meeting.name}, which says it is {self._name(hello.number)},"
             line = f"{said} {failed}; its connection was closed"
         self._tell_once((meeting.source, hello.number, failed), line)
+
+    def _part(self, meeting: _Meeting) -> None:
+        """Another host has the device: one that is new there outdoes it, any other has lost it."""
+        link, hello = meeting.link, meeting.greeting.hello
+        assert hello is not None
+        self._fail(meeting, "another host has it")
+        if link is None:  # the device is this side: the other one knows now
+            return
+        self._down[link].next_try = time.monotonic()
+        if (hello.session, hello.host) < (self.me.session, self.me.host):
+            return  # it has been outdone by now
+        if link in self._been_open:
+            told = f"{link.name}: another host came later and has taken the devices"
+            raise LinkError(link.peer, told)
+        self.me.outdo(hello.session)
 
     def _name(self, number: int) -> str:
         return "the host" if number == self.me.devices else f"device {number}"
@@ -318,12 +345,23 @@ class Network:
         if link.is_open:
             self._handlers.pop(link.fileno(), None)
         link.session, link.in_flight = hello.session, hello.in_flight
+        link.said = meeting.greeting.session
+        if link.peer == self.me.devices:
+            self._host_came(hello)
         kept_alive(meeting.socket, self.timeout)
         link.open(meeting.socket, self._poller)
         self._handlers[link.fileno()] = partial(_serve, link)
         self._down.pop(link, None)
         self._been_open.add(link)
         self._opened(link)
+
+    def _host_came(self, hello: Hello) -> None:
+        """Remember which host has the device. Who is missing when the first comes has time anew."""
+        self.me.session, self.me.host = max(self.me.session, hello.session), hello.host
+        if self._start_within is not None:
+            self._start_within = None
+            for down in self._down.values():
+                down.since = time.monotonic()
 
     def _broke(self, link: Link, why: str) -> None:
         self._handlers.pop(link.fileno(), None)

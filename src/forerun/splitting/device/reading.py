@@ -7,10 +7,13 @@ folder is ever opened.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import stat
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from mmap import ACCESS_READ, mmap
@@ -23,7 +26,7 @@ from .program import Box, Copy, Message, Part, Piece, Program, Segment, Shape
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from typing import NoReturn
+    from typing import BinaryIO, NoReturn
 
 FORMAT = 1
 _LARGEST = 2**26  # bytes of package.json
@@ -69,24 +72,61 @@ def read_program(folder: Path) -> Program:
 
 def checked_file(program: Program, segment: Segment) -> Path:
     """The path of a segment's file, which lies in the package, whole, and is what was cut."""
+    with open_checked(program, segment):
+        return program.folder / segment.file
+
+
+@contextmanager
+def open_checked(program: Program, segment: Segment) -> Iterator[str]:
+    """A name to load a segment's file by, which lies in the package, whole, and is what was cut.
+
+    It is the name of the open file, where the system has such: what is loaded by it is what was
+    checked, though another file take its place. DeviceError in the end if it was written to
+    meanwhile, whatever came of that.
+    """
     path = program.folder / segment.file
-    if path.is_symlink() or not path.is_file():
-        raise DeviceError(f"{path}: not there as a file of the package")
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with _opened(path) as file:
+        before = _state(file)
+        digest = hashlib.sha256()
         while piece := file.read(_PIECE):
             digest.update(piece)
-    if digest.hexdigest() != segment.sha256:
-        raise DeviceError(f"{path}: damaged: its SHA-256 is not the one in package.json")
-    _refuse_external_data(path)
-    return path
+        if digest.hexdigest() != segment.sha256:
+            raise DeviceError(f"{path}: damaged: its SHA-256 is not the one in package.json")
+        _refuse_external_data(path, file)
+        name = f"/proc/self/fd/{file.fileno()}"
+        try:
+            yield name if os.access(name, os.R_OK) else str(path)
+        finally:
+            if _state(file) != before:
+                told = f"{path}: it was changed while it was loaded: start the device again"
+                raise DeviceError(told) from None
 
 
-def _refuse_external_data(path: Path) -> None:
+def _opened(path: Path) -> BinaryIO:
+    """A file of the package, opened once for all that is done with it; no link is followed."""
+    try:
+        # Without waiting for whoever writes into a pipe.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            raise DeviceError(f"{path}: not there as a file of the package") from None
+        raise DeviceError(f"{path}: {error.strerror or error}") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise DeviceError(f"{path}: not there as a file of the package")
+    return os.fdopen(handle, "rb")
+
+
+def _state(file: BinaryIO) -> tuple[int, int, int]:
+    """What is another once a file was written to, or is no longer where it was."""
+    about = os.fstat(file.fileno())
+    return about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _refuse_external_data(path: Path, file: BinaryIO) -> None:
     """Mapped, not read: of a large file only what lies between its weights comes to memory."""
     try:
-        with path.open("rb") as file:
-            content = mmap(file.fileno(), 0, access=ACCESS_READ)
+        content = mmap(file.fileno(), 0, access=ACCESS_READ)
         with content, memoryview(content) as view:
             found = has_external_data(view)
     except (OSError, ValueError) as error:
