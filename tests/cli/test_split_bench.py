@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from forerun.splitting.inputs import Samples
 from forerun.study import Study
 
 if TYPE_CHECKING:
@@ -46,6 +50,21 @@ def test_bench_as_json(forerun: Forerun, halves: Path, cnn: Path, described: Des
     assert setting["memory_bytes"] > 10_000_000
     assert [share["device"] for share in setting["shares"]] == [0, 1]
     assert all(0 <= share["waiting"] <= 1 for share in setting["shares"])
+
+
+def test_no_more_samples_are_read_than_are_timed(
+    forerun: Forerun, halves: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, came = Samples.__iter__, []
+
+    def counted(self: Samples) -> Iterator[NDArray[np.float32]]:
+        for one in read(self):
+            came.append(one)
+            yield one
+
+    monkeypatch.setattr(Samples, "__iter__", counted)
+    assert forerun("split", "bench", halves, "--input", digits, "--samples", 2).code == 0
+    assert len(came) == 2
 
 
 @pytest.mark.parametrize(

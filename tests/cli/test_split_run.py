@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +10,8 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+
+from forerun.splitting.inputs import Samples
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun
@@ -56,6 +60,25 @@ def test_samples_in_flight_come_back_in_order(
         assert forerun("split", "run", halves, *words).code == 0
     one, three = map(np.load, files)
     np.testing.assert_array_equal(one, three)
+
+
+def test_samples_are_held_only_while_they_are_under_way(
+    forerun: Forerun, halves: Path, cnn: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, most = Samples.__iter__, []
+
+    def watched(self: Samples) -> Iterator[NDArray[np.float32]]:
+        given: list[weakref.ref[NDArray[np.float32]]] = []
+        for one in read(self):
+            given.append(weakref.ref(one))
+            most.append(sum(ref() is not None for ref in given))
+            yield one
+
+    monkeypatch.setattr(Samples, "__iter__", watched)
+    done = forerun("split", "run", halves, "--input", digits, "--against", cnn, "--json")
+    assert len(done.document["answers"]) == 6
+    assert len(most) == 2 * 6  # once for the whole network, once for the devices
+    assert max(most) < 4
 
 
 def test_a_picture_is_read_as_the_network_takes_it(

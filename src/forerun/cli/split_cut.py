@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -202,13 +202,15 @@ def devices_of(
     return found_boards
 
 
-def _ranges(samples: Path, graph: Graph) -> list[dict[str, Any]]:
-    from forerun.splitting.inputs import Pixels, read_samples
+def _ranges(samples: Path, graph: Graph) -> Iterator[dict[str, Any]]:
+    """The samples, each when it is asked for; what is wrong with their file is told at once."""
+    from forerun.splitting.inputs import Pixels, Samples
 
     shapes = {name: graph.tensors[name].dims for name in graph.inputs}
     pixels = Pixels(*(graph.normal or ()))
-    (name,) = shapes if len(shapes) == 1 else (None,)
-    return [{str(name): one} for _, one in read_samples([samples], shapes, pixels)]
+    found = Samples([samples], shapes, pixels)
+    (name,) = shapes
+    return ({name: one} for one in found)
 
 
 def summary(made: Split, graph: Graph) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,10 @@ from forerun.errors import InputError
 
 if TYPE_CHECKING:
     from forerun.splitting.comparing import Answers
+    from forerun.splitting.inputs import Samples
     from forerun.splitting.split import Split
+
+    Fed = Samples | list[dict[str, Any]]
 
 Inputs = Annotated[
     list[Path] | None,
@@ -72,18 +75,18 @@ Crop = Annotated[
 
 def samples_of(
     split: Split, files: Sequence[Path] | None, mean: str | None, std: str | None, crop: float
-) -> tuple[list[str], list[Any]]:
+) -> tuple[Iterator[str], Fed]:
     """What the samples are called, and the samples: of the files, or one of random numbers."""
     from forerun.splitting.comparing import random_samples
-    from forerun.splitting.inputs import Pixels, read_samples
+    from forerun.splitting.inputs import Pixels, Samples
 
     if not files:
         note("no --input: the network sees random numbers")
-        return ["random numbers"], list(random_samples(split.inputs, 1, seed=0))
+        return iter(["random numbers"]), list(random_samples(split.inputs, 1, seed=0))
     known = split.normal or (None, None)
     pixels = Pixels(_each("--mean", mean) or known[0], _each("--std", std) or known[1], crop)
-    found = list(read_samples(files, split.inputs, pixels))
-    return [name for name, _ in found], [one for _, one in found]
+    found = Samples(files, split.inputs, pixels)
+    return found.names, found
 
 
 def _each(option: str, text: str | None) -> tuple[float, ...] | None:
@@ -93,7 +96,7 @@ def _each(option: str, text: str | None) -> tuple[float, ...] | None:
 
 
 def right_answers(
-    split: Split, network: Path | None, samples: Sequence[Any]
+    split: Split, network: Path | None, samples: Iterable[Any]
 ) -> list[Answers] | None:
     """What the whole network says of each sample; None where nobody wants to know."""
     from forerun.splitting.comparing import Whole

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from forerun.cli.split_feeding import Fed
     from forerun.splitting.bench import Setting
     from forerun.splitting.session import Answer
     from forerun.splitting.split import Split
@@ -119,7 +120,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _answers(split: Split, setting: Setting, samples: Sequence[Any]) -> list[Answer]:
+def _answers(split: Split, setting: Setting, samples: Fed) -> list[Answer]:
     """Every answer; the devices are started first, which takes a moment."""
     with working(f"starting {counted(split.devices, 'device')}"):
         devices = setting.devices(split)
