@@ -28,12 +28,21 @@ boards:
 """
 
 
+SPARE = """
+  spare: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
+          link: {{bandwidth: 100 Mbit/s}}}}
+"""
+
+
+WITH_SPARE = BOARDS.replace("boards:", f"boards:{SPARE}", 1)  # whose first board is not asked for
+
+
 def test_boards_that_wait_get_samples(
     forerun: Forerun, halves: Path, cnn: Path, digits: Path, tmp_path: Path
 ) -> None:
     new_secret(tmp_path / "secret")
     places = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    (tmp_path / "boards.yaml").write_text(BOARDS.format(*places))
+    (tmp_path / "boards.yaml").write_text(WITH_SPARE.format(*places))
     at = [word for n, place in enumerate(places) for word in ("--at", f"{n}={place}")]
     secret = ["--secret-file", str(tmp_path / "secret")]
     device = [sys.executable, "-m", "forerun", "split", "device", "--timeout", str(LONG)]
@@ -49,7 +58,7 @@ def test_boards_that_wait_get_samples(
         for n, one in enumerate(started):
             assert one.stdout is not None
             assert json.loads(one.stdout.readline())["ready"]["device"] == n
-        on = ("--on", tmp_path / "boards.yaml", *secret, "--input", digits)
+        on = ("--on", tmp_path / "boards.yaml", "--boards", "fast,slow", *secret, "--input", digits)
         done = forerun("split", "run", halves, *on, "--against", cnn, "--json")
         assert done.document["agreement"]["same_class"] == 6
         timed = forerun("split", "bench", halves, *on, "--samples", 4, "--json")
@@ -103,10 +112,29 @@ def test_push_brings_each_board_its_package(
         assert words[:3] == ["python3", "forerun/device", f"forerun/device-{n}"]
         assert "0=10.0.0.2:7100" in words
         assert "1=10.0.0.3:7000" in words
+    chosen = ("--on", tmp_path / "boards.yaml", "--boards", "slow,fast")
+    swapped = forerun("split", "push", halves, *chosen, "--json").document["boards"]
+    assert [(row["device"], row["board"]) for row in swapped] == [(0, "slow"), (1, "fast")]
+    assert (tmp_path / "10.0.0.3" / "forerun" / "device-0").is_dir()
+    assert "0=10.0.0.3:7000" in shlex.split(swapped[1]["start"])
+    assert "--on BOARDS.yaml --boards slow,fast " in forerun("split", "push", halves, *chosen).out
     again = forerun("split", "push", halves, "--on", tmp_path / "boards.yaml")
     assert (again.code, again.err) == (0, "")
     assert "$ python3 forerun/device forerun/device-1 --secret-file forerun/secret" in again.out
     assert f"--secret-file {halves}.secret" in again.out
+
+
+@pytest.mark.parametrize("verb", ["run", "bench", "push"])
+def test_a_board_of_another_name_is_one_line(
+    forerun: Forerun, halves: Path, tmp_path: Path, verb: str
+) -> None:
+    (tmp_path / "boards.yaml").write_text(BOARDS.format("10.0.0.2", "10.0.0.3"))
+    new_secret(tmp_path / "secret")
+    words = ("--on", tmp_path / "boards.yaml", "--secret-file", tmp_path / "secret")
+    done = forerun("split", verb, halves, *words, "--boards", "fast,quick")
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.errors
+    assert line.endswith("--boards: found quick, expected one of fast, slow")
 
 
 def test_a_board_that_cannot_be_reached_is_one_line(

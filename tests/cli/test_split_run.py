@@ -118,6 +118,7 @@ def test_what_run_refuses(
         ((halves, "--mean", "a,b", "--input", digits), "--mean: found a,b"),
         ((halves, "--on", "boards"), "--secret-file: found none"),
         ((halves, "--secret-file", "x"), "--secret-file: found x, expected none without --on"),
+        ((halves, "--boards", "pi"), "--boards: found pi, expected none without --on"),
     ):
         done = forerun("split", "run", *words)
         assert (done.code, done.out) == (2, ""), words

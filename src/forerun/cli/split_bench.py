@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forerun.cli.common import Json, counted, print_json, results, shown, table
-from forerun.cli.split_common import On, Tell, chosen, counts, need, progress
+from forerun.cli.split_common import Boards, On, Tell, chosen, counts, need, progress
 from forerun.cli.split_feeding import (
     Against,
     Crop,
@@ -21,6 +21,7 @@ from forerun.cli.split_feeding import (
     Mean,
     Secret,
     Std,
+    Where,
     right_answers,
     samples_of,
     setting_of,
@@ -68,6 +69,7 @@ def bench(
     input_: Inputs = None,
     against: Against = None,
     on: On = None,
+    boards: Boards = None,
     secret_file: Secret = None,
     mean: Mean = None,
     std: Std = None,
@@ -96,7 +98,7 @@ def bench(
             _, given = samples_of(split, input_, mean, std, crop)
             taken = list(islice(given, samples))  # reading is no part of what is timed
             fed[digest] = _Fed(taken, right_answers(split, against, taken))
-    settings = list(_settings(splits, wires, flights, on, secret_file))
+    settings = list(_settings(splits, wires, flights, Where(on, boards, secret_file)))
     found: list[Measured] = []
     with progress("timing", samples * len(settings)) as tell:
         for split, setting in settings:
@@ -138,15 +140,14 @@ def _settings(
     splits: Sequence[Split],
     wires: Sequence[str],
     flights: Sequence[int],
-    on: str | None,
-    secret: Path | None,
+    where: Where,
 ) -> Iterator[tuple[Split, Setting]]:
     """Every split in every setting; to devices that do not talk the wire makes no difference."""
     for split in splits:
         talking = any(split.description(device)["sends"] for device in range(split.devices))
         for wire in wires if talking else wires[:1]:
             for flight in flights:
-                yield split, setting_of(split, wire, flight, on, secret)
+                yield split, setting_of(split, wire, flight, where)
 
 
 def _words(split: Split, setting: Setting) -> str:

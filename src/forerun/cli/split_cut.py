@@ -20,7 +20,7 @@ from forerun.cli.common import (
     warn,
     working,
 )
-from forerun.cli.split_common import On, boards, need, numbers
+from forerun.cli.split_common import On, infrastructure, need, numbers
 from forerun.cli.split_dividing import ALONE, Division, best, planned, read_planned, told
 from forerun.cli.split_networks import network_of
 from forerun.errors import InputError
@@ -196,7 +196,7 @@ def devices_of(
         return found
     if on is None:
         return _DEVICES if devices is None else devices
-    found_boards = boards(on)
+    found_boards = infrastructure(on)
     if devices is not None:
         raise InputError("--devices", devices, "none with --on: a device for each of its boards")
     return found_boards

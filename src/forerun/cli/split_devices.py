@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forerun.cli.common import Json, note, print_json, results, shown, working
-from forerun.cli.split_common import Folder, Wire, boards, need
+from forerun.cli.split_common import Boards, Folder, Wire, board_names, infrastructure, need
 
 if TYPE_CHECKING:
     from forerun.splitting.places import Place
@@ -25,6 +25,7 @@ def push(
             show_default=False,
         ),
     ],
+    boards: Boards = None,
     secret_file: Annotated[
         Path | None,
         typer.Option(
@@ -54,8 +55,8 @@ def push(
 ) -> None:
     """Copy each board its package, and what runs there, by ssh; print how to start each.
 
-    A board needs Python 3.9 or later with numpy and onnxruntime. The first board of the file is
-    device 0.
+    A board needs Python 3.9 or later with numpy and onnxruntime. The first board of the file, or of
+    --boards, is device 0.
     """
     from forerun.splitting.places import addressed
     from forerun.splitting.push import push as bring
@@ -63,7 +64,7 @@ def push(
     from forerun.splitting.split import Split
 
     split = Split.load(folder)
-    places = addressed(boards(on), split.devices)
+    places = addressed(infrastructure(on), split.devices, board_names(boards))
     secret = _secret(secret_file or Path(f"{folder}.secret"))
     addresses = [place.address for place in places]
     rows: list[dict[str, Any]] = []
@@ -89,7 +90,7 @@ def push(
     if json:
         print_json(document)
     else:
-        _print(document)
+        _print(document, boards)
 
 
 def _secret(path: Path) -> Path:
@@ -113,13 +114,14 @@ def _target(place: Place) -> str:
     return f"{user}{host}:{place.directory}"
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: dict[str, Any], boards: str | None) -> None:
     to = results()
     to.print("on each board, in any order:")
     for row in document["boards"]:
         to.print(f"\n{shown(row['board'])} ({shown(row['to'])}), device {row['device']}")
         to.print(f"$ {shown(row['start'])}", style="bold cyan", soft_wrap=True)
     words = ["forerun", "split", "run", document["folder"], "--on", "BOARDS.yaml"]
+    words += [] if boards is None else ["--boards", boards]
     words += ["--secret-file", document["secret"], "--input", "FILE"]
     to.print(f"\nthen here: {shown(shlex.join(words))}", soft_wrap=True)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from forerun.cli.common import note
-from forerun.cli.split_common import boards, numbers
+from forerun.cli.split_common import board_names, infrastructure, numbers
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
+    from forerun.splitting.bench import Setting
     from forerun.splitting.comparing import Answers
     from forerun.splitting.inputs import Samples
     from forerun.splitting.split import Split
@@ -110,21 +111,35 @@ def right_answers(
     return [whole.run(sample) for sample in samples]
 
 
-def setting_of(split: Split, wire: str, in_flight: int, on: str | None, secret: Path | None) -> Any:
+class Where(NamedTuple):
+    """Where a split is run, as it was asked for: on boards that wait, or on this machine."""
+
+    on: str | None
+    boards: str | None
+    secret: Path | None
+
+    def found(self, split: Split) -> tuple[tuple[str, ...], bytes]:
+        """The addresses of the devices, and their secret; none of both on this machine."""
+        if self.on is None:
+            for option, given in (("--secret-file", self.secret), ("--boards", self.boards)):
+                if given is not None:
+                    raise InputError(option, given, "none without --on")
+            return (), b""
+        from forerun.splitting.device.command import read_secret
+        from forerun.splitting.packages import as_input_error
+        from forerun.splitting.places import addressed
+
+        if self.secret is None:
+            expected = "the secret that the devices were started with"
+            raise InputError("--secret-file", "none", expected)
+        places = addressed(infrastructure(self.on), split.devices, board_names(self.boards))
+        with as_input_error():
+            known = read_secret(self.secret)
+        return tuple(place.address for place in places), known
+
+
+def setting_of(split: Split, wire: str, in_flight: int, where: Where) -> Setting:
     """How and where the split is run."""
     from forerun.splitting.bench import Setting
 
-    if on is None:
-        if secret is not None:
-            raise InputError("--secret-file", secret, "none without --on")
-        return Setting(wire, in_flight)
-    from forerun.splitting.device.command import read_secret
-    from forerun.splitting.packages import as_input_error
-    from forerun.splitting.places import addressed
-
-    if secret is None:
-        raise InputError("--secret-file", "none", "the secret that the devices were started with")
-    places = addressed(boards(on), split.devices)
-    with as_input_error():
-        known = read_secret(secret)
-    return Setting(wire, in_flight, tuple(place.address for place in places), known)
+    return Setting(wire, in_flight, *where.found(split))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forerun.cli.common import Json, counted, print_json, results, shown, table, working
-from forerun.cli.split_common import Folder, On, Wire, need, progress
+from forerun.cli.split_common import Boards, Folder, On, Wire, need, progress
 from forerun.cli.split_feeding import (
     Against,
     Crop,
@@ -18,6 +18,7 @@ from forerun.cli.split_feeding import (
     Mean,
     Secret,
     Std,
+    Where,
     right_answers,
     samples_of,
     setting_of,
@@ -74,6 +75,7 @@ def run(
         ),
     ] = 1,
     on: On = None,
+    boards: Boards = None,
     secret_file: Secret = None,
     mean: Mean = None,
     std: Std = None,
@@ -93,7 +95,7 @@ def run(
     split = Split.load(folder)
     names = _names(labels)
     called, samples = samples_of(split, input_, mean, std, crop)
-    setting = setting_of(split, wire, in_flight, on, secret_file)
+    setting = setting_of(split, wire, in_flight, Where(on, boards, secret_file))
     with working("computing the whole network's answers"):
         right = right_answers(split, against, samples)
     answers = _answers(split, setting, samples)
