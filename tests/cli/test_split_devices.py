@@ -6,6 +6,8 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from device_beds import free_ports
 from patience import LONG
 
 from forerun.splitting.running import new_secret
+from forerun.study import Study
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun
@@ -27,28 +30,25 @@ boards:
          link: {{bandwidth: 100 Mbit/s}}, speed: 0.1, addresses: ["{1}"]}}
 """
 
-
 SPARE = """
   spare: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
           link: {{bandwidth: 100 Mbit/s}}}}
 """
-
-
 WITH_SPARE = BOARDS.replace("boards:", f"boards:{SPARE}", 1)  # whose first board is not asked for
 
 
-def test_boards_that_wait_get_samples(
-    forerun: Forerun, halves: Path, cnn: Path, digits: Path, tmp_path: Path
-) -> None:
-    new_secret(tmp_path / "secret")
+@contextmanager
+def waiting(split: Path, folder: Path, *options: str) -> Iterator[tuple[object, ...]]:
+    """Two devices that wait; the options of those who ask them."""
+    new_secret(folder / "secret")
     places = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    (tmp_path / "boards.yaml").write_text(WITH_SPARE.format(*places))
+    (folder / "boards.yaml").write_text(WITH_SPARE.format(*places))
     at = [word for n, place in enumerate(places) for word in ("--at", f"{n}={place}")]
-    secret = ["--secret-file", str(tmp_path / "secret")]
+    secret = ["--secret-file", str(folder / "secret")]
     device = [sys.executable, "-m", "forerun", "split", "device", "--timeout", str(LONG)]
     started = [
         subprocess.Popen(
-            [*device, str(halves / f"device-{n}"), *at, *secret, "--in-flight", "2"],
+            [*device, str(split / f"device-{n}"), *at, *secret, *options],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -58,19 +58,41 @@ def test_boards_that_wait_get_samples(
         for n, one in enumerate(started):
             assert one.stdout is not None
             assert json.loads(one.stdout.readline())["ready"]["device"] == n
-        on = ("--on", tmp_path / "boards.yaml", "--boards", "fast,slow", *secret, "--input", digits)
-        done = forerun("split", "run", halves, *on, "--against", cnn, "--json")
+        yield "--on", folder / "boards.yaml", "--boards", "fast,slow", *secret
+    finally:
+        for one in started:
+            one.terminate()
+        ends = [json.loads(one.communicate()[0].splitlines()[-1]) for one in started]
+    assert [one.returncode for one in started] == [0, 0]
+    assert all(end["samples"] > 0 for end in ends)
+
+
+def test_boards_that_wait_get_samples(
+    forerun: Forerun, halves: Path, cnn: Path, digits: Path, tmp_path: Path
+) -> None:
+    with waiting(halves, tmp_path, "--in-flight", "2") as on:
+        done = forerun("split", "run", halves, *on, "--input", digits, "--against", cnn, "--json")
         assert done.document["agreement"]["same_class"] == 6
         timed = forerun("split", "bench", halves, *on, "--samples", 4, "--json")
         assert timed.code == 0, timed.err
         (setting,) = timed.document["settings"]
         assert (setting["where"], setting["in_flight"]) == ("boards", 2)
-    finally:
-        for one in started:
-            one.terminate()
-    totals = [json.loads(one.communicate()[0].splitlines()[-1]) for one in started]
-    assert [one.returncode for one in started] == [0, 0]
-    assert all(total["samples"] >= 6 + 4 for total in totals)
+
+
+def test_what_boards_have_on_the_wire_is_stored(
+    forerun: Forerun, halves: Path, tmp_path: Path
+) -> None:
+    study = tmp_path / "splits.db"
+    with waiting(halves, tmp_path, "--wire", "float16") as on:
+        words = ("split", "bench", halves, *on, "--samples", 2, "-o", study)
+        refused = forerun(*words, "--wire", "float32")
+        assert (refused.code, refused.out) == (2, "")
+        (line,) = refused.errors
+        assert line.endswith("--wire: found float32, expected float16, as the devices were started")
+        assert len(Study.open(study)) == 0
+        assert forerun(*words).code == 0
+        assert forerun(*words, "--wire", "float16").code == 0
+    assert [run.point["wire"] for run in Study.open(study).runs("ok")] == ["float16"] * 4
 
 
 def test_a_device_whose_package_is_wrong_says_so(forerun: Forerun, tmp_path: Path) -> None:

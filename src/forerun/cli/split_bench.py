@@ -60,9 +60,13 @@ def bench(
         int, typer.Option(metavar="N", min=1, help="How many samples are timed, of each setting.")
     ] = 50,
     wire: Annotated[
-        str,
-        typer.Option(metavar="A,B", help="What goes over the wire: float32, float16, int8."),
-    ] = "float32",
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="What goes over the wire: float32, float16, int8.",
+            show_default="float32; with --on as the devices do",
+        ),
+    ] = None,
     in_flight: Annotated[
         str, typer.Option(metavar="K,L", help="Samples under way at a time: 1,2.")
     ] = "1",
@@ -88,7 +92,7 @@ def bench(
     from forerun.splitting.split import Split
 
     splits = [Split.load(folder) for folder in folders]
-    wires, flights = chosen("--wire", wire, _WIRES), counts("--in-flight", in_flight)
+    wires, flights = _wires(wire), counts("--in-flight", in_flight)
     if on is not None and (len(splits), len(wires), len(flights)) != (1, 1, 1):
         raise InputError("--on", on, "one split in one setting: that of the devices that wait")
     study = None if output is None else open_study(output)
@@ -124,6 +128,10 @@ def bench(
         _print(found, output)
 
 
+def _wires(text: str | None) -> Sequence[str | None]:
+    return [None] if text is None else chosen("--wire", text, _WIRES)
+
+
 def _tell(tell: Tell, before: int, doing: str, done: int) -> None:
     tell(before + done, doing)
 
@@ -138,7 +146,7 @@ class _Fed:
 
 def _settings(
     splits: Sequence[Split],
-    wires: Sequence[str],
+    wires: Sequence[str | None],
     flights: Sequence[int],
     where: Where,
 ) -> Iterator[tuple[Split, Setting]]:
@@ -152,7 +160,8 @@ def _settings(
 
 def _words(split: Split, setting: Setting) -> str:
     devices = counted(split.devices, "device")
-    return f"{split.name}, {split.layout}, {devices}, {setting.wire}, {setting.in_flight} in flight"
+    wire = "" if setting.wire is None else f", {setting.wire}"
+    return f"{split.name}, {split.layout}, {devices}{wire}, {setting.in_flight} in flight"
 
 
 def _document(found: Sequence[Measured], output: Path | None) -> dict[str, Any]:

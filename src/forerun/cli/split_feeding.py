@@ -138,7 +138,7 @@ class Where(NamedTuple):
         return tuple(place.address for place in places), known
 
 
-def setting_of(split: Split, wire: str, in_flight: int, where: Where) -> Setting:
+def setting_of(split: Split, wire: str | None, in_flight: int, where: Where) -> Setting:
     """How and where the split is run."""
     from forerun.splitting.bench import Setting
 

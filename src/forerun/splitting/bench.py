@@ -12,14 +12,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from forerun.errors import InputError
 from forerun.splitting.comparing import Answers, difference, same_class
 from forerun.splitting.measured import DeviceShare, Measured, Timed
+from forerun.splitting.on_wire import wires_of
+from forerun.splitting.packages import read_packages
 from forerun.splitting.running import Local
 from forerun.splitting.session import Answer, Session
 from forerun.splitting.split import Split
 
 Sample = NDArray[np.float32] | Mapping[str, NDArray[np.float32]]
 
+_USUAL = "float32"
 WARM_UP = 5  # samples before those that are timed
 
 
@@ -37,7 +41,7 @@ class Devices(Protocol):
 class Setting:
     """How a split is run: what goes over the wire, how many samples at a time, and where."""
 
-    wire: str = "float32"
+    wire: str | None = None  # None: float32, or as the devices that wait do
     in_flight: int = 1
     addresses: tuple[str, ...] = ()  # of devices that wait there; none: processes of this machine
     secret: bytes = b""
@@ -45,8 +49,21 @@ class Setting:
     def devices(self, split: Split) -> AbstractContextManager[Devices]:
         """The devices of a split, ready."""
         if not self.addresses:
-            return Local(split.folder, wire=self.wire, in_flight=self.in_flight)
-        return Session(split.folder, self.addresses, self.secret, wire=self.wire)
+            return Local(split.folder, wire=self.wire or _USUAL, in_flight=self.in_flight)
+        return Session(split.folder, self.addresses, self.secret, wire=self.wire or _USUAL)
+
+    def used_wire(self, split: Split, totals: Sequence[Mapping[str, Any]]) -> str:
+        """What devices that have done so much really send each other; InputError if not as asked.
+
+        Those that wait were started by somebody else, whom nobody has asked.
+        """
+        if not self.addresses:
+            return self.wire or _USUAL
+        used = wires_of(read_packages(split.folder).programs, totals)
+        if self.wire is not None and self.wire not in used:
+            expected = f"{' or '.join(used)}, as the devices were started"
+            raise InputError("--wire", self.wire, expected)
+        return self.wire or used[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,7 @@ def bench(
         for _ in devices.run(_turns(samples, WARM_UP)):
             pass
         before = devices.totals()
+        wire = setting.used_wire(split, before)
         timed, answers = _timed(devices, samples, count, tell)
         after = devices.totals()
         in_flight = devices.in_flight if isinstance(devices, Session) else setting.in_flight
@@ -85,7 +103,7 @@ def bench(
         layout=split.layout,
         devices=split.devices,
         precision="int8" if split.precision == "int8" else "float32",
-        wire=setting.wire,
+        wire=wire,
         in_flight=in_flight,
         samples=count,
         p50=p50,
