@@ -40,6 +40,7 @@ WITH_SPARE = BOARDS.replace("boards:", f"boards:{SPARE}", 1)  # whose first boar
 @contextmanager
 def waiting(split: Path, folder: Path, *options: str) -> Iterator[tuple[object, ...]]:
     """Two devices that wait; the options of those who ask them."""
+    folder.mkdir(exist_ok=True)
     new_secret(folder / "secret")
     places = [f"127.0.0.1:{port}" for port in free_ports(2)]
     (folder / "boards.yaml").write_text(WITH_SPARE.format(*places))
@@ -77,6 +78,22 @@ def test_boards_that_wait_get_samples(
         assert timed.code == 0, timed.err
         (setting,) = timed.document["settings"]
         assert (setting["where"], setting["in_flight"]) == ("boards", 2)
+
+
+def test_boards_say_what_their_wire_loses_if_they_were_told_to(
+    forerun: Forerun, halves: Path, digits: Path, tmp_path: Path
+) -> None:
+    words = ("split", "run", halves, "--input", digits, "--report-error", "--json")
+    with waiting(halves, tmp_path / "told", "--wire", "float16", "--report-error") as on:
+        assert forerun(*words, *on).document["wire_error"]["difference"] > 0
+    with waiting(halves, tmp_path / "not", "--wire", "float16") as on:
+        refused = forerun(*words, *on)
+    assert (refused.code, refused.out) == (2, "")
+    (line,) = refused.errors
+    said = (
+        "device 0: found no errors of its wire, expected one that was started with --report-error"
+    )
+    assert line.endswith(said)
 
 
 def test_what_boards_have_on_the_wire_is_stored(
@@ -135,7 +152,10 @@ def test_push_brings_each_board_its_package(
         assert "0=10.0.0.2:7100" in words
         assert "1=10.0.0.3:7000" in words
     chosen = ("--on", tmp_path / "boards.yaml", "--boards", "slow,fast")
-    swapped = forerun("split", "push", halves, *chosen, "--json").document["boards"]
+    swapped = forerun("split", "push", halves, *chosen, "--report-error", "--json").document[
+        "boards"
+    ]
+    assert all(shlex.split(row["start"])[-1] == "--report-error" for row in swapped)
     assert [(row["device"], row["board"]) for row in swapped] == [(0, "slow"), (1, "fast")]
     assert (tmp_path / "10.0.0.3" / "forerun" / "device-0").is_dir()
     assert "0=10.0.0.3:7000" in shlex.split(swapped[1]["start"])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from forerun.splitting.inputs import Samples
+from forerun.splitting.split import Split
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun
@@ -49,6 +50,27 @@ def test_run_as_json(forerun: Forerun, halves: Path, cnn: Path, described: Descr
     assert 0 < answer["classes"][0]["share"] <= 1
     assert done.document["agreement"]["difference"] < 0.05
     assert done.document["agreement"]["same_class"] == 1
+
+
+@pytest.mark.parametrize(("wire", "most"), [("float32", 0.0), ("float16", 2**-11)])
+def test_what_the_wire_loses_is_told(
+    forerun: Forerun, halves: Path, digits: Path, wire: str, most: float
+) -> None:
+    words = ("split", "run", halves, "--input", digits, "--wire", wire)
+    assert forerun(*words, "--json").document["wire_error"] is None
+    lost = forerun(*words, "--report-error", "--json").document["wire_error"]
+    told = forerun(*words, "--report-error").out.splitlines()[-1]
+    if not most:
+        assert lost == {"difference": 0.0, "device": None, "message": None}
+        assert told == "on the wire: no number loses anything"
+        return
+    assert 0 < lost["difference"] <= most  # of half the last bit of float16
+    numbers = [one["message"] for one in Split.load(halves).description(lost["device"])["sends"]]
+    assert lost["message"] in numbers
+    share = f"{100 * lost['difference']:.2g} %"
+    where = f"device {lost['device']}, message {lost['message']}"
+    said = f"on the wire: a number is off by at most {share} of its message's largest ({where})"
+    assert told == said
 
 
 def test_samples_in_flight_come_back_in_order(

@@ -8,7 +8,7 @@ import pytest
 import small_splits
 
 from forerun.errors import InputError
-from forerun.splitting.on_wire import wires_of
+from forerun.splitting.on_wire import Loss, largest_loss, wires_of
 from forerun.splitting.packages import read_packages
 
 # The bytes of a message of two channels of 30 values, and of the frame around it.
@@ -47,3 +47,32 @@ def test_devices_that_send_nothing_may_have_any(tmp_path: Path) -> None:
     small_splits.replicas(tmp_path / "replicas", 2)
     silent = totals(["float32"] * 2, messages=0)
     assert wires_of(read_packages(tmp_path / "replicas").programs, silent) == [*BYTES]
+
+
+def test_the_largest_loss_of_all_devices() -> None:
+    said: list[dict[str, Any]] = [{"wire_errors": {"3": 0.001, "4": 0.004}}, {"wire_errors": {}}]
+    assert largest_loss(said) == Loss(0.004, device=0, message=4)
+    assert largest_loss([*said, {"wire_errors": {"3": 0.02}}]) == Loss(0.02, device=2, message=3)
+    assert largest_loss(said[1:]) == largest_loss([{"wire_errors": {"3": 0.0}}]) == Loss()
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [],
+        {"3": "much"},
+        {"3": True},
+        {"3": -0.1},
+        {"3": float("nan")},
+        {"three": 0.1},
+        {"3" * 11: 1},
+    ],
+)
+def test_errors_that_are_none_are_refused(errors: object) -> None:
+    with pytest.raises(InputError, match=r"device 1: wire_errors: found .*, expected a share for"):
+        largest_loss([{"wire_errors": {}}, {"wire_errors": errors}])
+
+
+def test_a_device_that_does_not_look_at_its_errors_is_named() -> None:
+    with pytest.raises(InputError, match="device 1: found no errors of its wire"):
+        largest_loss([{"wire_errors": {}}, {}])

@@ -40,6 +40,14 @@ def push(
     in_flight: Annotated[
         int, typer.Option(metavar="K", min=1, help="For the commands: samples at a time.")
     ] = 1,
+    report_error: Annotated[
+        bool,
+        typer.Option(
+            "--report-error",
+            metavar="",
+            help="For the commands: devices find what the wire loses, for run --report-error.",
+        ),
+    ] = False,
     python: Annotated[
         str, typer.Option(metavar="PROGRAM", help="For the commands: the boards' Python.")
     ] = "python3",
@@ -81,6 +89,7 @@ def push(
             there.secret,
             wire=wire,
             in_flight=in_flight,
+            report_error=report_error,
             python=(python,),
             program=there.program,
         )
@@ -157,6 +166,12 @@ def device(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="How long others are waited for.")
     ] = 60.0,
+    report_error: Annotated[
+        bool,
+        typer.Option(
+            "--report-error", metavar="", help="Find what numbers lose on the wire; it takes time."
+        ),
+    ] = False,
 ) -> None:
     """Be one device of many, until the host ends it: what `python3 device` does on a board.
 
@@ -167,6 +182,7 @@ def device(
 
     words = [str(package), "--secret-file", str(secret_file), "--wire", wire]
     words += ["--in-flight", str(in_flight), "--threads", str(threads), "--timeout", str(timeout)]
+    words += ["--report-error"] if report_error else []
     words += [word for place in at for word in ("--device-at", place)]
     if code := main(words):
         raise typer.Exit(code)

@@ -45,11 +45,17 @@ class Setting:
     in_flight: int = 1
     addresses: tuple[str, ...] = ()  # of devices that wait there; none: processes of this machine
     secret: bytes = b""
+    report_error: bool = False  # devices say what their wire loses, which takes them time
 
     def devices(self, split: Split) -> AbstractContextManager[Devices]:
         """The devices of a split, ready."""
         if not self.addresses:
-            return Local(split.folder, wire=self.wire or _USUAL, in_flight=self.in_flight)
+            return Local(
+                split.folder,
+                wire=self.wire or _USUAL,
+                in_flight=self.in_flight,
+                report_error=self.report_error,
+            )
         return Session(split.folder, self.addresses, self.secret, wire=self.wire or _USUAL)
 
     def used_wire(self, split: Split, totals: Sequence[Mapping[str, Any]]) -> str:

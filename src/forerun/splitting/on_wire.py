@@ -6,15 +6,18 @@ but the bytes that they have sent tell it.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from forerun.errors import InputError
 from forerun.splitting.device.links import HEADER
 from forerun.splitting.device.program import Message, Program
 from forerun.splitting.device.wire import WIRES, Size, fitting, message_bytes
 
+_NUMBER = re.compile(r"\d{1,10}", re.ASCII)  # of a message
 _HOST = "host"  # who gets answers, which are float32 whatever devices send each other
 
 
@@ -29,6 +32,40 @@ def wires_of(programs: Sequence[Program], totals: Iterable[Mapping[str, Any]]) -
         told = ", ".join(" or ".join(one) for one in each)
         raise InputError("the devices' --wire", told, "the same on every device")
     return found
+
+
+class Loss(NamedTuple):
+    """The largest error of a number that one device has sent another.
+
+    `difference` is its share of the largest number of that message; None: nothing was lost.
+    """
+
+    difference: float = 0.0
+    device: int | None = None
+    message: int | None = None
+
+
+def largest_loss(totals: Iterable[Mapping[str, Any]]) -> Loss:
+    """What was lost on the wire at most, by devices that look at it; InputError if one does not."""
+    found = Loss()
+    for device, done in enumerate(totals):
+        errors = done.get("wire_errors")
+        if errors is None:
+            expected = "one that was started with --report-error"
+            raise InputError(f"device {device}", "no errors of its wire", expected)
+        if not _are_errors(errors):
+            raise InputError(f"device {device}: wire_errors", errors, "a share for each message")
+        losses = [Loss(share, device, int(message)) for message, share in errors.items() if share]
+        found = max([found, *losses], key=lambda one: one.difference)
+    return found
+
+
+def _are_errors(found: object) -> bool:
+    """Whether a device says of numbered messages what they lose."""
+    return isinstance(found, dict) and all(
+        _NUMBER.fullmatch(name) and type(share) in (int, float) and 0 <= share < math.inf
+        for name, share in found.items()
+    )
 
 
 def _fitting(program: Program, done: Mapping[str, Any]) -> list[str]:
