@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from forerun.splitting.inputs import Samples
+from forerun.splitting.measured import splits_of
 from forerun.study import Study
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def test_bench_stores_every_sample_as_a_run(
     assert done.out.startswith("small: 5 samples of each setting, on this machine\n")
     rows = [line.split() for line in done.out.splitlines() if " on " in line[:20]]
     assert [row[:3] for row in rows] == [["whole", "on", "1"]] + [["rows", "on", "2"]] * 2
+    assert "\nTheir answers differ from those of whole on 1 by at most " in done.out
     assert "the class is the same for all 10 samples" in done.out
+    kept = {(one.devices, one.wire): one.reference for one in splits_of(Study.open(study))}
+    assert kept == {(1, "float32"): None, (2, "float32"): "whole on 1", (2, "int8"): "whole on 1"}
     runs = Study.open(study).runs("ok")
     assert len(runs) == 15  # one device sends nothing to others: its wire is not varied
     assert {run.point["wire"] for run in runs if run.point["devices"] == 2} == {"float32", "int8"}
@@ -44,6 +48,7 @@ def test_bench_as_json(forerun: Forerun, halves: Path, cnn: Path, described: Des
     assert set(document) == described("split bench")
     (setting,) = document["settings"]
     assert setting["difference"] < 1e-5
+    assert setting["reference"] == "the whole network"
     assert setting["same_class"] == 4
     assert setting["in_flight"] == 2
     assert 0 < setting["p50"] <= setting["p99"]

@@ -29,8 +29,7 @@ from forerun.cli.split_feeding import (
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
-    from forerun.splitting.bench import Setting
-    from forerun.splitting.comparing import Answers
+    from forerun.splitting.bench import Reference, Setting
     from forerun.splitting.measured import Measured
     from forerun.splitting.split import Split
 
@@ -87,8 +86,9 @@ def bench(
     of the first split of the same network, or of --against.
     """
     need("onnxruntime")
+    from forerun.splitting.bench import Reference
     from forerun.splitting.bench import bench as measure
-    from forerun.splitting.measured import open_study, store
+    from forerun.splitting.measured import WHOLE, open_study, store
     from forerun.splitting.split import Split
 
     splits = [Split.load(folder) for folder in folders]
@@ -101,7 +101,8 @@ def bench(
         if (digest := split.document["network"]) not in fed:
             _, given = samples_of(split, input_, mean, std, crop)
             taken = list(islice(given, samples))  # reading is no part of what is timed
-            fed[digest] = _Fed(taken, right_answers(split, against, taken))
+            right = right_answers(split, against, taken)
+            fed[digest] = _Fed(taken, None if right is None else Reference(WHOLE, right))
     settings = list(_settings(splits, wires, flights, Where(on, boards, secret_file)))
     found: list[Measured] = []
     with progress("timing", samples * len(settings)) as tell:
@@ -114,11 +115,12 @@ def bench(
                 setting,
                 network.samples,
                 samples,
-                network.right,
+                network.reference,
                 partial(_tell, tell, before, doing),
             )
-            if network.right is None:  # the first split says what is right
-                network.right = list(made.answers[: len(network.samples)])
+            if network.reference is None:  # the first split says what is right
+                answers = made.answers[: len(network.samples)]
+                network.reference = Reference(made.measured.title, answers)
             found.append(made.measured)
             if study is not None:
                 store(study, made.measured, made.timed)
@@ -141,7 +143,7 @@ class _Fed:
     """What all splits of one network are fed, and the right answers, once they are known."""
 
     samples: list[Any]
-    right: list[Answers] | None
+    reference: Reference | None
 
 
 def _settings(
@@ -192,9 +194,9 @@ def _print(found: Sequence[Measured], output: Path | None) -> None:
     for row in made.rows:
         printed.add_row(*map(shown, row))
     to.print(printed)
-    to.print(made.agreement, soft_wrap=True)
+    to.print(shown(made.agreement), soft_wrap=True)
     if made.speed:
-        to.print(made.speed, soft_wrap=True)
+        to.print(shown(made.speed), soft_wrap=True)
     if output is not None:
         words = shlex.join(["forerun", "fit", str(output)])
         to.print(f"stored in {shown(output)}; next: {shown(words)}", soft_wrap=True)

@@ -73,6 +73,14 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """Answers that are taken to be right, and whose they are, for whoever reads of it later."""
+
+    whose: str
+    answers: Sequence[Answers]
+
+
+@dataclass(frozen=True, slots=True)
 class Bench:
     """What was measured of one setting, sample by sample."""
 
@@ -86,12 +94,12 @@ def bench(
     setting: Setting,
     samples: Sequence[Sample],
     count: int,
-    reference: Sequence[Answers] | None = None,
+    reference: Reference | None = None,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Bench:
     """Run so many samples, the given ones in turns, after a few that are not timed.
 
-    `reference` are the right answers to `samples`, where they are known; `tell` hears how many
+    `reference` has the right answers to `samples`, where they are known; `tell` hears how many
     answers there are. Answers are compared when all have come.
     """
     with setting.devices(split) as devices:
@@ -166,13 +174,15 @@ def _with(share: DeviceShare, spent: Mapping[str, Any]) -> DeviceShare:
 
 
 def _compared(
-    measured: Measured, answers: Sequence[Answers], reference: Sequence[Answers] | None
+    measured: Measured, answers: Sequence[Answers], reference: Reference | None
 ) -> Measured:
     """With how far the answers are from the right ones, where those are known."""
-    if not reference:
+    if reference is None:
         return measured
-    pairs = [(ours, reference[n % len(reference)]) for n, ours in enumerate(answers)]
+    right = reference.answers
+    pairs = [(ours, right[n % len(right)]) for n, ours in enumerate(answers)]
     found = {
+        "reference": reference.whose,
         "difference": max(difference(ours, theirs) for ours, theirs in pairs),
         "same_class": sum(same_class(ours, theirs) for ours, theirs in pairs),
     }
