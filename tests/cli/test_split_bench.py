@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from forerun.splitting.inputs import Samples
+from forerun.splitting.measured import splits_of
 from forerun.study import Study
 
 if TYPE_CHECKING:
@@ -22,7 +27,10 @@ def test_bench_stores_every_sample_as_a_run(
     assert done.out.startswith("small: 5 samples of each setting, on this machine\n")
     rows = [line.split() for line in done.out.splitlines() if " on " in line[:20]]
     assert [row[:3] for row in rows] == [["whole", "on", "1"]] + [["rows", "on", "2"]] * 2
+    assert "\nTheir answers differ from those of whole on 1 by at most " in done.out
     assert "the class is the same for all 10 samples" in done.out
+    kept = {(one.devices, one.wire): one.reference for one in splits_of(Study.open(study))}
+    assert kept == {(1, "float32"): None, (2, "float32"): "whole on 1", (2, "int8"): "whole on 1"}
     runs = Study.open(study).runs("ok")
     assert len(runs) == 15  # one device sends nothing to others: its wire is not varied
     assert {run.point["wire"] for run in runs if run.point["devices"] == 2} == {"float32", "int8"}
@@ -40,12 +48,28 @@ def test_bench_as_json(forerun: Forerun, halves: Path, cnn: Path, described: Des
     assert set(document) == described("split bench")
     (setting,) = document["settings"]
     assert setting["difference"] < 1e-5
+    assert setting["reference"] == "the whole network"
     assert setting["same_class"] == 4
     assert setting["in_flight"] == 2
     assert 0 < setting["p50"] <= setting["p99"]
     assert setting["memory_bytes"] > 10_000_000
     assert [share["device"] for share in setting["shares"]] == [0, 1]
     assert all(0 <= share["waiting"] <= 1 for share in setting["shares"])
+
+
+def test_no_more_samples_are_read_than_are_timed(
+    forerun: Forerun, halves: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, came = Samples.__iter__, []
+
+    def counted(self: Samples) -> Iterator[NDArray[np.float32]]:
+        for one in read(self):
+            came.append(one)
+            yield one
+
+    monkeypatch.setattr(Samples, "__iter__", counted)
+    assert forerun("split", "bench", halves, "--input", digits, "--samples", 2).code == 0
+    assert len(came) == 2
 
 
 @pytest.mark.parametrize(

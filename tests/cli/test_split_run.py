@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +10,9 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+
+from forerun.splitting.inputs import Samples
+from forerun.splitting.split import Split
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun
@@ -47,6 +52,27 @@ def test_run_as_json(forerun: Forerun, halves: Path, cnn: Path, described: Descr
     assert done.document["agreement"]["same_class"] == 1
 
 
+@pytest.mark.parametrize(("wire", "most"), [("float32", 0.0), ("float16", 2**-11)])
+def test_what_the_wire_loses_is_told(
+    forerun: Forerun, halves: Path, digits: Path, wire: str, most: float
+) -> None:
+    words = ("split", "run", halves, "--input", digits, "--wire", wire)
+    assert forerun(*words, "--json").document["wire_error"] is None
+    lost = forerun(*words, "--report-error", "--json").document["wire_error"]
+    told = forerun(*words, "--report-error").out.splitlines()[-1]
+    if not most:
+        assert lost == {"difference": 0.0, "device": None, "message": None}
+        assert told == "on the wire: no number loses anything"
+        return
+    assert 0 < lost["difference"] <= most  # of half the last bit of float16
+    numbers = [one["message"] for one in Split.load(halves).description(lost["device"])["sends"]]
+    assert lost["message"] in numbers
+    share = f"{100 * lost['difference']:.2g} %"
+    where = f"device {lost['device']}, message {lost['message']}"
+    said = f"on the wire: a number is off by at most {share} of its message's largest ({where})"
+    assert told == said
+
+
 def test_samples_in_flight_come_back_in_order(
     forerun: Forerun, halves: Path, digits: Path, tmp_path: Path
 ) -> None:
@@ -56,6 +82,25 @@ def test_samples_in_flight_come_back_in_order(
         assert forerun("split", "run", halves, *words).code == 0
     one, three = map(np.load, files)
     np.testing.assert_array_equal(one, three)
+
+
+def test_samples_are_held_only_while_they_are_under_way(
+    forerun: Forerun, halves: Path, cnn: Path, digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, most = Samples.__iter__, []
+
+    def watched(self: Samples) -> Iterator[NDArray[np.float32]]:
+        given: list[weakref.ref[NDArray[np.float32]]] = []
+        for one in read(self):
+            given.append(weakref.ref(one))
+            most.append(sum(ref() is not None for ref in given))
+            yield one
+
+    monkeypatch.setattr(Samples, "__iter__", watched)
+    done = forerun("split", "run", halves, "--input", digits, "--against", cnn, "--json")
+    assert len(done.document["answers"]) == 6
+    assert len(most) == 2 * 6  # once for the whole network, once for the devices
+    assert max(most) < 4
 
 
 def test_a_picture_is_read_as_the_network_takes_it(
@@ -95,6 +140,7 @@ def test_what_run_refuses(
         ((halves, "--mean", "a,b", "--input", digits), "--mean: found a,b"),
         ((halves, "--on", "boards"), "--secret-file: found none"),
         ((halves, "--secret-file", "x"), "--secret-file: found x, expected none without --on"),
+        ((halves, "--boards", "pi"), "--boards: found pi, expected none without --on"),
     ):
         done = forerun("split", "run", *words)
         assert (done.code, done.out) == (2, ""), words

@@ -1,5 +1,5 @@
 from forerun.plots.splits import SHARE_COLUMNS, agreement, cuts, section, speed
-from forerun.splitting.measured import DeviceShare, Measured
+from forerun.splitting.measured import WHOLE, DeviceShare, Measured
 
 
 def share(device: int, macs: int) -> DeviceShare:
@@ -74,19 +74,40 @@ def test_a_cut_is_shown_once_whatever_it_was_run_with() -> None:
     }
 
 
+def compared(difference: float, reference: str | None = WHOLE, **more: object) -> Measured:
+    return measured().model_copy(update={"difference": difference, "reference": reference, **more})
+
+
 def test_how_far_the_answers_agree() -> None:
     assert agreement([measured()]) == (
         "The answers were not compared with those of the whole network."
     )
-    exact, close = measured(difference=0.0), measured(difference=3e-7, same_class=100)
+    exact, close = compared(0.0), compared(3e-7, same_class=100)
     alone = measured(1, difference=1.0)  # one device alone is not what is asked about
     assert agreement([exact]) == "Their answers are the whole network's, to the last bit."
     assert agreement([exact, close, alone]) == (
         "Their answers differ from the whole network's by at most 3e-07 of the largest number;"
         " the class is the same for all 100 samples."
     )
-    other = measured(difference=0.02, same_class=98, wire="int8")
+    other = compared(0.02, same_class=98, wire="int8")
     assert agreement([close, other]).endswith("the class is the same for 198 of 200 samples.")
+
+
+def test_answers_that_were_compared_with_those_of_a_split() -> None:
+    first = measured(wire="int8", precision="int8").title
+    assert first == "rows on 2, computed in int8, int8 on the wire"
+    assert measured(1, wire="int8").title == "rows on 1"  # which sends nothing
+    assert (
+        agreement([compared(0.0, first)]) == f"Their answers are those of {first}, to the last bit."
+    )
+    assert agreement([compared(2e-7), compared(0.1, first), compared(1e-7)]) == (
+        "Their answers differ from the whole network's by at most 2e-07 of the largest number."
+        f" Other answers differ from those of {first} by at most 0.1 of the largest number."
+    )
+    assert agreement([compared(0.1, None)]) == (  # by an earlier forerun, which did not say
+        "Their answers differ from those that they were compared with by at most 0.1 of the"
+        " largest number."
+    )
 
 
 def test_how_much_sooner_several_devices_answer() -> None:

@@ -11,9 +11,9 @@ from forerun.splitting.inputs import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     Pixels,
+    Samples,
     normal_of,
     read_picture,
-    read_samples,
 )
 
 PLAIN = Pixels(mean=(0.0,), std=(1.0,), crop=1.0)
@@ -74,10 +74,23 @@ def test_samples_come_from_pictures_and_arrays_in_order(photo: Path, tmp_path: P
     np.save(tmp_path / "many.npy", many)
     np.save(tmp_path / "one.npy", many[1].astype(np.float32))
     files = [tmp_path / "many.npy", photo, tmp_path / "one.npy"]
-    names, found = zip(*read_samples(files, {"x": [1, 3, 8, 8]}, PLAIN), strict=True)
-    assert names == (f"{files[0]}, 0", f"{files[0]}, 1", str(photo), str(files[2]))
+    samples = Samples(files, {"x": [1, 3, 8, 8]}, PLAIN)
+    found = list(samples)
+    names = [f"{files[0]}, 0", f"{files[0]}, 1", str(photo), str(files[2])]
+    assert (list(samples.names), len(samples), len(found)) == (names, 4, 4)
     assert {(array.dtype.name, array.shape) for array in found} == {("float32", (1, 3, 8, 8))}
     np.testing.assert_array_equal(found[1], found[3])
+    np.testing.assert_array_equal(found[2], list(samples)[2])  # once more, from the beginning
+
+
+def test_a_sample_is_read_when_its_turn_comes(photo: Path, tmp_path: Path) -> None:
+    late = tmp_path / "late.png"
+    samples = Samples([photo, late], {"x": [1, 3, 8, 8]}, PLAIN)
+    coming = iter(samples)
+    first = next(coming)
+    late.write_bytes(photo.read_bytes())
+    np.testing.assert_array_equal(next(coming), first)
+    assert len(samples) == 2
 
 
 @pytest.mark.parametrize(
@@ -93,7 +106,7 @@ def test_samples_come_from_pictures_and_arrays_in_order(photo: Path, tmp_path: P
 def test_an_array_that_does_not_fit_is_refused(tmp_path: Path, array: object, said: str) -> None:
     np.save(tmp_path / "x.npy", np.asarray(array), allow_pickle=True)
     with pytest.raises(InputError, match=said):
-        list(read_samples([tmp_path / "x.npy"], {"x": [1, 3, 8, 8]}, PLAIN))
+        Samples([tmp_path / "x.npy"], {"x": [1, 3, 8, 8]}, PLAIN)
 
 
 def test_what_is_no_picture_is_refused(photo: Path, tmp_path: Path) -> None:
@@ -115,7 +128,7 @@ def test_other_files_of_numpys_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"x\.npy: found no array .*, expected a file of numpy\.sa"
     ):
-        list(read_samples([tmp_path / "x.npy"], {"x": [1, 3, 8, 8]}, PLAIN))
+        Samples([tmp_path / "x.npy"], {"x": [1, 3, 8, 8]}, PLAIN)
 
 
 def test_a_very_narrow_picture_is_not_blown_up(tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_options_that_make_no_sense_are_refused(photo: Path) -> None:
 
 def test_a_network_of_two_inputs_is_told(photo: Path) -> None:
     with pytest.raises(InputError, match="found a network of 2 inputs"):
-        list(read_samples([photo], {"a": [1, 3, 8, 8], "b": [1, 3, 8, 8]}, PLAIN))
+        Samples([photo], {"a": [1, 3, 8, 8], "b": [1, 3, 8, 8]}, PLAIN)
 
 
 @pytest.mark.parametrize(

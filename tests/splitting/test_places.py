@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,38 @@ def test_devices_need_boards_with_addresses(tmp_path: Path) -> None:
         addressed(here, 3)
     with pytest.raises(InputError, match="shelf: found 3 boards, expected 4: one a device"):
         addressed(here, 4)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["old", "pi-1"], ["old", "pi-1"]),  # in the order in which they are named
+        (["pi"], ["pi-0", "pi-1"]),
+        (["pi-1", "pi"], ["pi-1", "pi-0"]),
+        ([], ["pi-0", "pi-1"]),
+    ],
+)
+def test_boards_are_chosen_by_name_or_kind(
+    tmp_path: Path, names: list[str], found: list[str]
+) -> None:
+    here = shelf(tmp_path, "addresses: [10.0.0.4]")
+    assert [place.name for place in addressed(here, 2, names)] == found
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["pi-2"], "--boards: found pi-2, expected one of pi (pi-0 to pi-1), old"),
+        (["old"], "--boards: found 1 boards, expected 2: one a device"),
+        (["old", "old"], "--boards: found 1 boards, expected 2: one a device"),
+        (["pi", "old"], "--boards: found old, expected no more: there are 2 devices"),
+    ],
+)
+def test_names_that_are_no_boards_for_the_devices(
+    tmp_path: Path, names: list[str], said: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        addressed(shelf(tmp_path, "addresses: [10.0.0.4]"), 2, names)
 
 
 def test_what_has_no_boards() -> None:

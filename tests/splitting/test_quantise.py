@@ -1,6 +1,8 @@
 """Segments in int8: near the float32 ones, smaller, and what travels is float32 as before."""
 
 import json
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,41 @@ def test_replicas_are_quantised_once(model: ModelProto, tmp_path: Path) -> None:
     assert made.description(0)["segments"] == made.description(1)["segments"]
     assert Split.load(made.folder).document["kind"] == "replicas"
     assert (made.package(1) / "segment-000.onnx").is_file()
+
+
+def held() -> int:
+    """The bytes of all arrays that were made since memory is traced."""
+    arrays = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
+    return sum(one.size for one in tracemalloc.take_snapshot().filter_traces([arrays]).traces)
+
+
+def test_what_segments_read_is_not_held_in_memory(model: ModelProto, tmp_path: Path) -> None:
+    graph = Graph.of(model)
+    exact = cut(graph, layout(graph, "rows", (1, 1)), tmp_path / "exact", name="net")
+    bytes_held: list[int] = []
+
+    def given() -> Iterator[dict[str, np.ndarray]]:
+        for number in range(21):
+            bytes_held.append(held())
+            yield dict(sample(model, number))
+
+    tracemalloc.start()
+    try:
+        quantise(exact.folder, given(), tmp_path / "int8")
+    finally:
+        tracemalloc.stop()
+    one_map = 16 * 16 * 16 * 4  # bytes that a segment reads of each sample
+    assert bytes_held[20] < bytes_held[10] + one_map
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["exact", "int8"]
+
+
+def test_samples_are_all_looked_at(model: ModelProto, tmp_path: Path) -> None:
+    exact = cut_replicas(Graph.of(model), 1, tmp_path / "exact", name="net")
+    few, large = pictures(model, 2), {name: 9 * one for name, one in sample(model, 7).items()}
+    made = [
+        quantise(exact.folder, given, tmp_path / f"{len(given)}") for given in (few, [*few, large])
+    ]
+    assert made[0].uid != made[1].uid
 
 
 def test_no_samples(model: ModelProto, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from forerun.cli.common import Json, counted, print_json, results, shown, table
-from forerun.cli.split_common import On, Tell, chosen, counts, need, progress
+from forerun.cli.split_common import Boards, On, Tell, chosen, counts, need, progress
 from forerun.cli.split_feeding import (
     Against,
     Crop,
@@ -20,6 +21,7 @@ from forerun.cli.split_feeding import (
     Mean,
     Secret,
     Std,
+    Where,
     right_answers,
     samples_of,
     setting_of,
@@ -27,8 +29,7 @@ from forerun.cli.split_feeding import (
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
-    from forerun.splitting.bench import Setting
-    from forerun.splitting.comparing import Answers
+    from forerun.splitting.bench import Reference, Setting
     from forerun.splitting.measured import Measured
     from forerun.splitting.split import Split
 
@@ -58,15 +59,20 @@ def bench(
         int, typer.Option(metavar="N", min=1, help="How many samples are timed, of each setting.")
     ] = 50,
     wire: Annotated[
-        str,
-        typer.Option(metavar="A,B", help="What goes over the wire: float32, float16, int8."),
-    ] = "float32",
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="What goes over the wire: float32, float16, int8.",
+            show_default="float32; with --on as the devices do",
+        ),
+    ] = None,
     in_flight: Annotated[
         str, typer.Option(metavar="K,L", help="Samples under way at a time: 1,2.")
     ] = "1",
     input_: Inputs = None,
     against: Against = None,
     on: On = None,
+    boards: Boards = None,
     secret_file: Secret = None,
     mean: Mean = None,
     std: Std = None,
@@ -80,12 +86,13 @@ def bench(
     of the first split of the same network, or of --against.
     """
     need("onnxruntime")
+    from forerun.splitting.bench import Reference
     from forerun.splitting.bench import bench as measure
-    from forerun.splitting.measured import open_study, store
+    from forerun.splitting.measured import WHOLE, open_study, store
     from forerun.splitting.split import Split
 
     splits = [Split.load(folder) for folder in folders]
-    wires, flights = chosen("--wire", wire, _WIRES), counts("--in-flight", in_flight)
+    wires, flights = _wires(wire), counts("--in-flight", in_flight)
     if on is not None and (len(splits), len(wires), len(flights)) != (1, 1, 1):
         raise InputError("--on", on, "one split in one setting: that of the devices that wait")
     study = None if output is None else open_study(output)
@@ -93,8 +100,10 @@ def bench(
     for split in splits:
         if (digest := split.document["network"]) not in fed:
             _, given = samples_of(split, input_, mean, std, crop)
-            fed[digest] = _Fed(given, right_answers(split, against, given))
-    settings = list(_settings(splits, wires, flights, on, secret_file))
+            taken = list(islice(given, samples))  # reading is no part of what is timed
+            right = right_answers(split, against, taken)
+            fed[digest] = _Fed(taken, None if right is None else Reference(WHOLE, right))
+    settings = list(_settings(splits, wires, flights, Where(on, boards, secret_file)))
     found: list[Measured] = []
     with progress("timing", samples * len(settings)) as tell:
         for split, setting in settings:
@@ -106,11 +115,12 @@ def bench(
                 setting,
                 network.samples,
                 samples,
-                network.right,
+                network.reference,
                 partial(_tell, tell, before, doing),
             )
-            if network.right is None:  # the first split says what is right
-                network.right = list(made.answers[: len(network.samples)])
+            if network.reference is None:  # the first split says what is right
+                answers = made.answers[: len(network.samples)]
+                network.reference = Reference(made.measured.title, answers)
             found.append(made.measured)
             if study is not None:
                 store(study, made.measured, made.timed)
@@ -118,6 +128,10 @@ def bench(
         print_json(_document(found, output))
     else:
         _print(found, output)
+
+
+def _wires(text: str | None) -> Sequence[str | None]:
+    return [None] if text is None else chosen("--wire", text, _WIRES)
 
 
 def _tell(tell: Tell, before: int, doing: str, done: int) -> None:
@@ -129,27 +143,27 @@ class _Fed:
     """What all splits of one network are fed, and the right answers, once they are known."""
 
     samples: list[Any]
-    right: list[Answers] | None
+    reference: Reference | None
 
 
 def _settings(
     splits: Sequence[Split],
-    wires: Sequence[str],
+    wires: Sequence[str | None],
     flights: Sequence[int],
-    on: str | None,
-    secret: Path | None,
+    where: Where,
 ) -> Iterator[tuple[Split, Setting]]:
     """Every split in every setting; to devices that do not talk the wire makes no difference."""
     for split in splits:
         talking = any(split.description(device)["sends"] for device in range(split.devices))
         for wire in wires if talking else wires[:1]:
             for flight in flights:
-                yield split, setting_of(split, wire, flight, on, secret)
+                yield split, setting_of(split, wire, flight, where)
 
 
 def _words(split: Split, setting: Setting) -> str:
     devices = counted(split.devices, "device")
-    return f"{split.name}, {split.layout}, {devices}, {setting.wire}, {setting.in_flight} in flight"
+    wire = "" if setting.wire is None else f", {setting.wire}"
+    return f"{split.name}, {split.layout}, {devices}{wire}, {setting.in_flight} in flight"
 
 
 def _document(found: Sequence[Measured], output: Path | None) -> dict[str, Any]:
@@ -180,9 +194,9 @@ def _print(found: Sequence[Measured], output: Path | None) -> None:
     for row in made.rows:
         printed.add_row(*map(shown, row))
     to.print(printed)
-    to.print(made.agreement, soft_wrap=True)
+    to.print(shown(made.agreement), soft_wrap=True)
     if made.speed:
-        to.print(made.speed, soft_wrap=True)
+        to.print(shown(made.speed), soft_wrap=True)
     if output is not None:
         words = shlex.join(["forerun", "fit", str(output)])
         to.print(f"stored in {shown(output)}; next: {shown(words)}", soft_wrap=True)

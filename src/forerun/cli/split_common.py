@@ -33,6 +33,14 @@ On = Annotated[
         show_default=False,
     ),
 ]
+Boards = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B",
+        help="With --on: the boards of the devices, in order, by name (pi-0) or kind (pi).",
+        show_default="the first ones",
+    ),
+]
 Tell = Callable[[int, str], None]
 
 _EXTRAS = {
@@ -55,7 +63,7 @@ def need(*modules: str) -> None:
             )
 
 
-def boards(on: str) -> Infrastructure:
+def infrastructure(on: str) -> Infrastructure:
     """The infrastructure of a file or a profile; InputError unless it has boards."""
     from forerun.infrastructure import Infrastructure
 
@@ -63,6 +71,11 @@ def boards(on: str) -> Infrastructure:
     if not found.boards:
         raise InputError(on, "no boards", "an infrastructure with boards")
     return found
+
+
+def board_names(text: str | None) -> list[str]:
+    """The names of a list such as `camera-0,camera-2`; none where nobody names any."""
+    return [] if text is None else [part.strip() for part in text.split(",")]
 
 
 def numbers(option: str, text: str, what: str) -> list[float]:

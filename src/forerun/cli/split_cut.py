@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from forerun.cli.common import (
     warn,
     working,
 )
-from forerun.cli.split_common import On, boards, need, numbers
+from forerun.cli.split_common import On, infrastructure, need, numbers
 from forerun.cli.split_dividing import ALONE, Division, best, planned, read_planned, told
 from forerun.cli.split_networks import network_of
 from forerun.errors import InputError
@@ -196,19 +196,21 @@ def devices_of(
         return found
     if on is None:
         return _DEVICES if devices is None else devices
-    found_boards = boards(on)
+    found_boards = infrastructure(on)
     if devices is not None:
         raise InputError("--devices", devices, "none with --on: a device for each of its boards")
     return found_boards
 
 
-def _ranges(samples: Path, graph: Graph) -> list[dict[str, Any]]:
-    from forerun.splitting.inputs import Pixels, read_samples
+def _ranges(samples: Path, graph: Graph) -> Iterator[dict[str, Any]]:
+    """The samples, each when it is asked for; what is wrong with their file is told at once."""
+    from forerun.splitting.inputs import Pixels, Samples
 
     shapes = {name: graph.tensors[name].dims for name in graph.inputs}
     pixels = Pixels(*(graph.normal or ()))
-    (name,) = shapes if len(shapes) == 1 else (None,)
-    return [{str(name): one} for _, one in read_samples([samples], shapes, pixels)]
+    found = Samples([samples], shapes, pixels)
+    (name,) = shapes
+    return ({name: one} for one in found)
 
 
 def summary(made: Split, graph: Graph) -> dict[str, Any]:

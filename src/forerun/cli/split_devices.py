@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from forerun.cli.common import Json, note, print_json, results, shown, working
-from forerun.cli.split_common import Folder, Wire, boards, need
+from forerun.cli.split_common import Boards, Folder, Wire, board_names, infrastructure, need
 
 if TYPE_CHECKING:
     from forerun.splitting.places import Place
@@ -48,6 +48,7 @@ def push(
             show_default=False,
         ),
     ],
+    boards: Boards = None,
     secret_file: Annotated[
         Path | None,
         typer.Option(
@@ -65,6 +66,14 @@ def push(
     threads: Threads = 1,
     timeout: Timeout = 60.0,
     start_within: StartWithin = None,
+    report_error: Annotated[
+        bool,
+        typer.Option(
+            "--report-error",
+            metavar="",
+            help="For the commands: devices find what the wire loses, for run --report-error.",
+        ),
+    ] = False,
     python: Annotated[
         str, typer.Option(metavar="PROGRAM", help="For the commands: the boards' Python.")
     ] = "python3",
@@ -80,8 +89,8 @@ def push(
 ) -> None:
     """Copy each board its package, and what runs there, by ssh; print how to start each.
 
-    A board needs Python 3.9 or later with numpy and onnxruntime. The first board of the file is
-    device 0.
+    A board needs Python 3.9 or later with numpy and onnxruntime. The first board of the file, or of
+    --boards, is device 0.
     """
     from forerun.splitting.places import addressed
     from forerun.splitting.push import push as bring
@@ -89,7 +98,7 @@ def push(
     from forerun.splitting.split import Split
 
     split = Split.load(folder)
-    places = addressed(boards(on), split.devices)
+    places = addressed(infrastructure(on), split.devices, board_names(boards))
     secret = _secret(secret_file or Path(f"{folder}.secret"))
     addresses = [place.address for place in places]
     rows: list[dict[str, Any]] = []
@@ -109,6 +118,7 @@ def push(
             threads=threads,
             timeout=timeout,
             start_within=start_within,
+            report_error=report_error,
             python=(python,),
             program=there.program,
         )
@@ -118,7 +128,7 @@ def push(
     if json:
         print_json(document)
     else:
-        _print(document)
+        _print(document, boards)
 
 
 def _secret(path: Path) -> Path:
@@ -142,13 +152,14 @@ def _target(place: Place) -> str:
     return f"{user}{host}:{place.directory}"
 
 
-def _print(document: dict[str, Any]) -> None:
+def _print(document: dict[str, Any], boards: str | None) -> None:
     to = results()
     to.print("on each board, in any order:")
     for row in document["boards"]:
         to.print(f"\n{shown(row['board'])} ({shown(row['to'])}), device {row['device']}")
         to.print(f"$ {shown(row['start'])}", style="bold cyan", soft_wrap=True)
     words = ["forerun", "split", "run", document["folder"], "--on", "BOARDS.yaml"]
+    words += [] if boards is None else ["--boards", boards]
     words += ["--secret-file", document["secret"], "--input", "FILE"]
     to.print(f"\nthen here: {shown(shlex.join(words))}", soft_wrap=True)
 
@@ -181,6 +192,12 @@ def device(
     threads: Threads = 1,
     timeout: Timeout = 60.0,
     start_within: StartWithin = None,
+    report_error: Annotated[
+        bool,
+        typer.Option(
+            "--report-error", metavar="", help="Find what numbers lose on the wire; it takes time."
+        ),
+    ] = False,
 ) -> None:
     """Be one device of many, until the host ends it: what `python3 device` does on a board.
 
@@ -193,6 +210,7 @@ def device(
     words += ["--in-flight", str(in_flight), "--threads", str(threads), "--timeout", str(timeout)]
     if start_within is not None:
         words += ["--start-within", str(start_within)]
+    words += ["--report-error"] if report_error else []
     words += [word for place in at for word in ("--device-at", place)]
     if code := main(words):
         raise typer.Exit(code)

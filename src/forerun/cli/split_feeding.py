@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from forerun.cli.common import note
-from forerun.cli.split_common import boards, numbers
+from forerun.cli.split_common import board_names, infrastructure, numbers
 from forerun.errors import InputError
 
 if TYPE_CHECKING:
+    from forerun.splitting.bench import Setting
     from forerun.splitting.comparing import Answers
+    from forerun.splitting.inputs import Samples
     from forerun.splitting.split import Split
+
+    Fed = Samples | list[dict[str, Any]]
 
 Inputs = Annotated[
     list[Path] | None,
@@ -72,18 +76,18 @@ Crop = Annotated[
 
 def samples_of(
     split: Split, files: Sequence[Path] | None, mean: str | None, std: str | None, crop: float
-) -> tuple[list[str], list[Any]]:
+) -> tuple[Iterator[str], Fed]:
     """What the samples are called, and the samples: of the files, or one of random numbers."""
     from forerun.splitting.comparing import random_samples
-    from forerun.splitting.inputs import Pixels, read_samples
+    from forerun.splitting.inputs import Pixels, Samples
 
     if not files:
         note("no --input: the network sees random numbers")
-        return ["random numbers"], list(random_samples(split.inputs, 1, seed=0))
+        return iter(["random numbers"]), list(random_samples(split.inputs, 1, seed=0))
     known = split.normal or (None, None)
     pixels = Pixels(_each("--mean", mean) or known[0], _each("--std", std) or known[1], crop)
-    found = list(read_samples(files, split.inputs, pixels))
-    return [name for name, _ in found], [one for _, one in found]
+    found = Samples(files, split.inputs, pixels)
+    return found.names, found
 
 
 def _each(option: str, text: str | None) -> tuple[float, ...] | None:
@@ -93,7 +97,7 @@ def _each(option: str, text: str | None) -> tuple[float, ...] | None:
 
 
 def right_answers(
-    split: Split, network: Path | None, samples: Sequence[Any]
+    split: Split, network: Path | None, samples: Iterable[Any]
 ) -> list[Answers] | None:
     """What the whole network says of each sample; None where nobody wants to know."""
     from forerun.splitting.comparing import Whole
@@ -107,21 +111,35 @@ def right_answers(
     return [whole.run(sample) for sample in samples]
 
 
-def setting_of(split: Split, wire: str, in_flight: int, on: str | None, secret: Path | None) -> Any:
+class Where(NamedTuple):
+    """Where a split is run, as it was asked for: on boards that wait, or on this machine."""
+
+    on: str | None
+    boards: str | None
+    secret: Path | None
+
+    def found(self, split: Split) -> tuple[tuple[str, ...], bytes]:
+        """The addresses of the devices, and their secret; none of both on this machine."""
+        if self.on is None:
+            for option, given in (("--secret-file", self.secret), ("--boards", self.boards)):
+                if given is not None:
+                    raise InputError(option, given, "none without --on")
+            return (), b""
+        from forerun.splitting.device.command import read_secret
+        from forerun.splitting.packages import as_input_error
+        from forerun.splitting.places import addressed
+
+        if self.secret is None:
+            expected = "the secret that the devices were started with"
+            raise InputError("--secret-file", "none", expected)
+        places = addressed(infrastructure(self.on), split.devices, board_names(self.boards))
+        with as_input_error():
+            known = read_secret(self.secret)
+        return tuple(place.address for place in places), known
+
+
+def setting_of(split: Split, wire: str | None, in_flight: int, where: Where) -> Setting:
     """How and where the split is run."""
     from forerun.splitting.bench import Setting
 
-    if on is None:
-        if secret is not None:
-            raise InputError("--secret-file", secret, "none without --on")
-        return Setting(wire, in_flight)
-    from forerun.splitting.device.command import read_secret
-    from forerun.splitting.packages import as_input_error
-    from forerun.splitting.places import addressed
-
-    if secret is None:
-        raise InputError("--secret-file", "none", "the secret that the devices were started with")
-    places = addressed(boards(on), split.devices)
-    with as_input_error():
-        known = read_secret(secret)
-    return Setting(wire, in_flight, tuple(place.address for place in places), known)
+    return Setting(wire, in_flight, *where.found(split))

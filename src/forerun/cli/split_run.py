@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from forerun.cli.common import Json, counted, print_json, results, shown, table, working
-from forerun.cli.split_common import Folder, On, Wire, need, progress
+from forerun.cli.split_common import Boards, Folder, On, Wire, need, progress
 from forerun.cli.split_feeding import (
     Against,
     Crop,
@@ -18,6 +19,7 @@ from forerun.cli.split_feeding import (
     Mean,
     Secret,
     Std,
+    Where,
     right_answers,
     samples_of,
     setting_of,
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from forerun.cli.split_feeding import Fed
     from forerun.splitting.bench import Setting
+    from forerun.splitting.on_wire import Loss
     from forerun.splitting.session import Answer
     from forerun.splitting.split import Split
 
@@ -64,6 +68,14 @@ def run(
     wire: Annotated[
         Wire, typer.Option(help="How devices send numbers to each other; with --on as they do.")
     ] = "float32",
+    report_error: Annotated[
+        bool,
+        typer.Option(
+            "--report-error",
+            metavar="",
+            help="Say what numbers lose on the wire at most; it takes the devices longer.",
+        ),
+    ] = False,
     in_flight: Annotated[
         int,
         typer.Option(
@@ -73,6 +85,7 @@ def run(
         ),
     ] = 1,
     on: On = None,
+    boards: Boards = None,
     secret_file: Secret = None,
     mean: Mean = None,
     std: Std = None,
@@ -92,10 +105,11 @@ def run(
     split = Split.load(folder)
     names = _names(labels)
     called, samples = samples_of(split, input_, mean, std, crop)
-    setting = setting_of(split, wire, in_flight, on, secret_file)
+    setting = setting_of(split, wire, in_flight, Where(on, boards, secret_file))
+    setting = replace(setting, report_error=report_error)
     with working("computing the whole network's answers"):
         right = right_answers(split, against, samples)
-    answers = _answers(split, setting, samples)
+    answers, lost = _answers(split, setting, samples)
     if output is not None:
         _write(output, answers)
     document: dict[str, Any] = {
@@ -109,6 +123,7 @@ def run(
             for name, one in zip(called, answers, strict=True)
         ],
         "agreement": _agreement(answers, right),
+        "wire_error": None if lost is None else lost._asdict(),
     }
     if json:
         print_json(document)
@@ -119,8 +134,13 @@ def run(
         raise typer.Exit(1)
 
 
-def _answers(split: Split, setting: Setting, samples: Sequence[Any]) -> list[Answer]:
-    """Every answer; the devices are started first, which takes a moment."""
+def _answers(split: Split, setting: Setting, samples: Fed) -> tuple[list[Answer], Loss | None]:
+    """Every answer, and what was lost on the wire, if that is asked for.
+
+    The devices are started first, which takes a moment.
+    """
+    from forerun.splitting.on_wire import largest_loss
+
     with working(f"starting {counted(split.devices, 'device')}"):
         devices = setting.devices(split)
         opened = devices.__enter__()
@@ -130,9 +150,10 @@ def _answers(split: Split, setting: Setting, samples: Sequence[Any]) -> list[Ans
             for answer in opened.run(iter(samples)):
                 found.append(answer)
                 tell(len(found), f"{seconds(answer.seconds)} each")
+        lost = largest_loss(opened.totals()) if setting.report_error else None
     finally:
         devices.__exit__(None, None, None)
-    return found
+    return found, lost
 
 
 def _agreement(
@@ -234,6 +255,8 @@ def _print(document: Mapping[str, Any]) -> None:
         to.print(f"written to {shown(document['output'])}", soft_wrap=True)
     if document["agreement"] is not None:
         to.print(_agreed(document["agreement"], len(answers)), soft_wrap=True)
+    if document["wire_error"] is not None:
+        to.print(_lost(document["wire_error"]), soft_wrap=True)
 
 
 def _rows(one: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -255,3 +278,12 @@ def _agreed(agreement: Mapping[str, Any], samples: int) -> str:
     told = f"at most {number(off, 2)} of the largest number off" if off else "the same bits"
     same = agreement["same_class"]
     return f"against the whole network: {told}; the same class for {same} of {samples}"
+
+
+def _lost(lost: Mapping[str, Any]) -> str:
+    """In per cent of the largest number of a message: no layer's numbers have a unit."""
+    if lost["device"] is None:
+        return "on the wire: no number loses anything"
+    share = f"{number(100 * lost['difference'], 2)} %"
+    where = f"device {lost['device']}, message {lost['message']}"
+    return f"on the wire: a number is off by at most {share} of its message's largest ({where})"

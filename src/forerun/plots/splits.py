@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from forerun.quantities import amount, large, number, percent
+from forerun.splitting.measured import WHOLE
 
 if TYPE_CHECKING:
     from forerun.splitting.measured import DeviceShare, Measured
@@ -95,15 +96,32 @@ def _cut(one: Measured) -> Cut:
 
 
 def agreement(splits: Sequence[Measured]) -> str:
-    """How far the answers of several devices are from those of the whole network."""
+    """How far the answers of several devices are from those that they were compared with."""
     compared = [one for one in splits if one.devices > 1 and one.difference is not None]
     if not compared:
         return "The answers were not compared with those of the whole network."
+    told: list[str] = []
+    for reference in dict.fromkeys(one.reference for one in compared):
+        own = [one for one in compared if one.reference == reference]
+        told.append(_agreed("Other" if told else "Their", own, _whose(reference)))
+    return " ".join(told)
+
+
+def _whose(reference: str | None) -> str:
+    """The answers that others were compared with; who reads an older study knows no more."""
+    if reference is None:
+        return "those that they were compared with"
+    return "the whole network's" if reference == WHOLE else f"those of {reference}"
+
+
+def _agreed(whose: str, compared: Sequence[Measured], right: str) -> str:
+    """How far answers that were compared with the same ones are from these."""
     worst = max(one.difference or 0.0 for one in compared)
-    told = f"Their answers differ from the whole network's by at most {number(worst, 2)} of the"
-    told += " largest number"
+    told = (
+        f"{whose} answers differ from {right} by at most {number(worst, 2)} of the largest number"
+    )
     if worst == 0:
-        told = "Their answers are the whole network's, to the last bit"
+        told = f"{whose} answers are {right}, to the last bit"
     classed = [one for one in compared if one.same_class is not None]
     if not classed:
         return f"{told}."

@@ -12,14 +12,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from forerun.errors import InputError
 from forerun.splitting.comparing import Answers, difference, same_class
 from forerun.splitting.measured import DeviceShare, Measured, Timed
+from forerun.splitting.on_wire import wires_of
+from forerun.splitting.packages import read_packages
 from forerun.splitting.running import Local
 from forerun.splitting.session import Answer, Session
 from forerun.splitting.split import Split
 
 Sample = NDArray[np.float32] | Mapping[str, NDArray[np.float32]]
 
+_USUAL = "float32"
 WARM_UP = 5  # samples before those that are timed
 
 
@@ -37,16 +41,43 @@ class Devices(Protocol):
 class Setting:
     """How a split is run: what goes over the wire, how many samples at a time, and where."""
 
-    wire: str = "float32"
+    wire: str | None = None  # None: float32, or as the devices that wait do
     in_flight: int = 1
     addresses: tuple[str, ...] = ()  # of devices that wait there; none: processes of this machine
     secret: bytes = b""
+    report_error: bool = False  # devices say what their wire loses, which takes them time
 
     def devices(self, split: Split) -> AbstractContextManager[Devices]:
         """The devices of a split, ready."""
         if not self.addresses:
-            return Local(split.folder, wire=self.wire, in_flight=self.in_flight)
-        return Session(split.folder, self.addresses, self.secret, wire=self.wire)
+            return Local(
+                split.folder,
+                wire=self.wire or _USUAL,
+                in_flight=self.in_flight,
+                report_error=self.report_error,
+            )
+        return Session(split.folder, self.addresses, self.secret, wire=self.wire or _USUAL)
+
+    def used_wire(self, split: Split, totals: Sequence[Mapping[str, Any]]) -> str:
+        """What devices that have done so much really send each other; InputError if not as asked.
+
+        Those that wait were started by somebody else, whom nobody has asked.
+        """
+        if not self.addresses:
+            return self.wire or _USUAL
+        used = wires_of(read_packages(split.folder).programs, totals)
+        if self.wire is not None and self.wire not in used:
+            expected = f"{' or '.join(used)}, as the devices were started"
+            raise InputError("--wire", self.wire, expected)
+        return self.wire or used[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Answers that are taken to be right, and whose they are, for whoever reads of it later."""
+
+    whose: str
+    answers: Sequence[Answers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +94,19 @@ def bench(
     setting: Setting,
     samples: Sequence[Sample],
     count: int,
-    reference: Sequence[Answers] | None = None,
+    reference: Reference | None = None,
     tell: Callable[[int], None] = lambda _: None,
 ) -> Bench:
     """Run so many samples, the given ones in turns, after a few that are not timed.
 
-    `reference` are the right answers to `samples`, where they are known; `tell` hears how many
+    `reference` has the right answers to `samples`, where they are known; `tell` hears how many
     answers there are. Answers are compared when all have come.
     """
     with setting.devices(split) as devices:
         for _ in devices.run(_turns(samples, WARM_UP)):
             pass
         before = devices.totals()
+        wire = setting.used_wire(split, before)
         timed, answers = _timed(devices, samples, count, tell)
         after = devices.totals()
         in_flight = devices.in_flight if isinstance(devices, Session) else setting.in_flight
@@ -85,7 +117,7 @@ def bench(
         layout=split.layout,
         devices=split.devices,
         precision="int8" if split.precision == "int8" else "float32",
-        wire=setting.wire,
+        wire=wire,
         in_flight=in_flight,
         samples=count,
         p50=p50,
@@ -142,13 +174,15 @@ def _with(share: DeviceShare, spent: Mapping[str, Any]) -> DeviceShare:
 
 
 def _compared(
-    measured: Measured, answers: Sequence[Answers], reference: Sequence[Answers] | None
+    measured: Measured, answers: Sequence[Answers], reference: Reference | None
 ) -> Measured:
     """With how far the answers are from the right ones, where those are known."""
-    if not reference:
+    if reference is None:
         return measured
-    pairs = [(ours, reference[n % len(reference)]) for n, ours in enumerate(answers)]
+    right = reference.answers
+    pairs = [(ours, right[n % len(right)]) for n, ours in enumerate(answers)]
     found = {
+        "reference": reference.whose,
         "difference": max(difference(ours, theirs) for ours, theirs in pairs),
         "same_class": sum(same_class(ours, theirs) for ours, theirs in pairs),
     }

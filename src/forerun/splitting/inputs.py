@@ -8,10 +8,10 @@ published weights were trained with; one of one channel sees grey from 0 to 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,21 +69,48 @@ def normal_of(mean: object, std: object, channels: int) -> Normal | None:
     return (found[0], found[1]) if all(np.float32(one) > 0 for one in found[1]) else None
 
 
-def read_samples(
-    files: Iterable[Path], shapes: Mapping[str, Sequence[int]], pixels: Pixels
-) -> Iterator[tuple[str, Array]]:
-    """What each sample is called, and its input of shape [1, C, H, W], or as the network has it.
+class Samples(Sized, Iterable[Array]):
+    """The samples of some files, in order, of shape [1, C, H, W] or as the network has it.
 
-    `shapes` are those of the network's inputs, of which there must be one.
+    There may be more of them than memory holds: each is read when its turn comes, whenever somebody
+    goes through them. That arrays fit is checked before, by what their files begin with.
     """
-    if len(shapes) != 1:
-        raise InputError("--input", f"a network of {len(shapes)} inputs", "a network of one input")
-    (shape,) = (tuple(shape) for shape in shapes.values())
-    for file in files:
-        if file.suffix == ".npy":
-            yield from _arrays(file, shape)
-        else:
-            yield str(file), read_picture(file, shape, pixels)
+
+    def __init__(
+        self, files: Iterable[Path], shapes: Mapping[str, Sequence[int]], pixels: Pixels
+    ) -> None:
+        """`shapes` are those of the network's inputs, of which there must be one."""
+        if len(shapes) != 1:
+            found = f"a network of {len(shapes)} inputs"
+            raise InputError("--input", found, "a network of one input")
+        (self._shape,) = (tuple(shape) for shape in shapes.values())
+        self._pixels = pixels
+        self._counts = [(file, self._count(file)) for file in files]
+
+    def __len__(self) -> int:
+        return sum(count for _, count in self._counts)
+
+    def __iter__(self) -> Iterator[Array]:
+        for file, _ in self._counts:
+            if _is_array(file):
+                for one in _mapped(file, self._shape):
+                    yield np.ascontiguousarray(one[np.newaxis], np.float32)
+            else:
+                yield read_picture(file, self._shape, self._pixels)
+
+    @property
+    def names(self) -> Iterator[str]:
+        """What each is called."""
+        for file, count in self._counts:
+            for number in range(count):
+                yield str(file) if count == 1 else f"{file}, {number}"
+
+    def _count(self, file: Path) -> int:
+        return len(_mapped(file, self._shape)) if _is_array(file) else 1
+
+
+def _is_array(file: Path) -> bool:
+    return file.suffix == ".npy"
 
 
 def read_picture(file: Path, shape: Sequence[int], pixels: Pixels | None = None) -> Array:
@@ -112,8 +139,11 @@ def _cropped(file: Path, picture: Picture, rows: int, columns: int, crop: float)
     return scaled.crop((left, top, left + columns, top + rows))
 
 
-def _arrays(file: Path, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:
-    """The samples of a file of NumPy's: one, or as many as its first size says."""
+def _mapped(file: Path, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The samples of a file of NumPy's, which are read when they are looked at.
+
+    There is one, or as many as its first size says.
+    """
     found = map_array(file)
     if found.dtype.str[1:] not in _FLOATS:
         expected = "float32, normalised as the network wants it (pixels: a PNG or JPEG)"
@@ -124,9 +154,7 @@ def _arrays(file: Path, shape: tuple[int, ...]) -> Iterator[tuple[str, Array]]:
         wanted = "x".join(map(str, shape[1:]))
         shown = "x".join(map(str, found.shape)) or "one number"
         raise InputError(str(file), f"an array of {shown}", f"Nx{wanted}, for N samples")
-    for number, one in enumerate(found):
-        name = str(file) if len(found) == 1 else f"{file}, {number}"
-        yield name, np.ascontiguousarray(one[np.newaxis], np.float32)
+    return found
 
 
 def _each(option: str, values: tuple[float, ...], channels: int) -> Array:

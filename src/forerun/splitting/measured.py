@@ -23,6 +23,7 @@ from forerun.factors import Factor, Point, Space
 from forerun.study import Run, Study
 
 NOTE = "splits"
+WHOLE = "the whole network"  # whose answers others are compared with, unless they are a split's
 SPACE = Space(
     [
         Factor("network", "categorical", "intrinsic"),
@@ -85,8 +86,9 @@ class Measured(Table):
     p50: Positive
     p99: Positive
     per_second: Positive
-    difference: NotNegative | None = None  # max|a - b| / max|b| from the whole network's answers
+    difference: NotNegative | None = None  # max|a - b| / max|b| from the answers of the reference
     same_class: Whole | None = None  # samples of which both say the same class
+    reference: str | None = None  # WHOLE, or the title of a split; None also where nobody kept it
     where: str = "this machine"
     host: str = ""
     shares: tuple[DeviceShare, ...] = Field(strict=False)
@@ -95,6 +97,14 @@ class Measured(Table):
     def point(self) -> Point:
         """The setting as a point of a study."""
         return Point({name: getattr(self, name) for name in SPACE})
+
+    @property
+    def title(self) -> str:
+        """The split, with all that makes a difference to its answers."""
+        wire = self.wire if self.devices > 1 else "float32"
+        more = (f"computed in {self.precision}", self.precision), (f"{wire} on the wire", wire)
+        told = [words for words, kind in more if kind != "float32"]
+        return ", ".join([f"{self.layout} on {self.devices}", *told])
 
     @property
     def memory_bytes(self) -> int | None:

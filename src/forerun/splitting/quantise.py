@@ -1,7 +1,8 @@
 """A split whose devices compute in int8: every segment quantised, what travels still float32.
 
 Ranges are those that samples have when they run through the whole split, so that each segment is
-calibrated on what it will read.
+calibrated on what it will read. Of many samples that is far more than memory holds, so it waits in
+files beside the split that is made, until the segment's turn comes.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -27,12 +30,11 @@ from forerun.splitting.simulate import Array, Simulation
 
 _WORKING = frozenset(("Conv", "Gemm"))  # segments with none of these stay as they are
 _KEPT = ("split",)  # said of each split alone
-Feeds = dict[tuple[int, int], list[dict[str, Array]]]  # what each segment of each device reads
 
 
 def quantise(
     folder: str | Path,
-    samples: Sequence[Array | Mapping[str, Array]],
+    samples: Iterable[Array | Mapping[str, Array]],
     out: str | Path,
 ) -> Split:
     """Write a split of the same network and layout that computes in int8.
@@ -40,34 +42,61 @@ def quantise(
     Weights have a scale for each output channel, activations one for each tensor, from the samples'
     smallest and largest numbers.
     """
-    if not samples:
-        raise InputError("samples to quantise by", "none", "at least one")
     split = Split.load(folder)
-    feeds = _fed(split, samples)
     about = {key: value for key, value in split.document.items() if key not in _KEPT}
     about["precision"] = "int8"
-    with new_folder(Path(out)) as place:
+    with (
+        new_folder(Path(out)) as place,
+        tempfile.TemporaryDirectory(prefix=".forerun-", dir=place.parent) as beside,
+    ):
+        feeds = _Feeds(Path(beside))
+        _feed(split, samples, feeds)
         finish(place, about, list(_packages(split, feeds, place)))
     return Split.load(out)
 
 
-def _fed(split: Split, samples: Sequence[Array | Mapping[str, Array]]) -> Feeds:
+@dataclass(frozen=True, slots=True)
+class _Feeds:
+    """What each segment of each device reads of all samples: a file each, one array after another.
+
+    A segment names what it reads in one order, so that names need not be kept.
+    """
+
+    folder: Path
+
+    def keep(self, device: int, segment: int, inputs: Mapping[str, Array]) -> None:
+        """Add what a segment reads of one more sample."""
+        with self._file(device, segment).open("ab") as file:
+            for value in inputs.values():
+                np.save(file, value)
+
+    def of(self, device: int, segment: int, names: Iterable[str]) -> Iterator[dict[str, Array]]:
+        """What a segment has read, sample by sample."""
+        file = self._file(device, segment)
+        if not file.exists():
+            return
+        with file.open("rb") as opened:
+            while opened.peek(1):
+                yield {name: np.load(opened) for name in names}
+
+    def _file(self, device: int, segment: int) -> Path:
+        return self.folder / f"{device}-{segment}"
+
+
+def _feed(split: Split, samples: Iterable[Array | Mapping[str, Array]], feeds: _Feeds) -> None:
     """Run the samples, and keep what segments read."""
-    found: Feeds = {}
-
-    def keep(device: int, segment: int, inputs: dict[str, Array]) -> None:
-        copies = {name: value.copy() for name, value in inputs.items()}
-        found.setdefault((device, segment), []).append(copies)
-
     simulation = Simulation(split.folder)
     names = list(split.document["inputs"])
+    is_fed = False
     for sample in samples:
         given = sample if isinstance(sample, Mapping) else dict.fromkeys(names, sample)
-        simulation.run(given, before=keep)
-    return found
+        simulation.run(given, before=feeds.keep)
+        is_fed = True
+    if not is_fed:
+        raise InputError("samples to quantise by", "none", "at least one")
 
 
-def _packages(split: Split, feeds: Feeds, place: Path) -> Iterator[dict[str, Any]]:
+def _packages(split: Split, feeds: _Feeds, place: Path) -> Iterator[dict[str, Any]]:
     found = read_packages(split.folder)
     segments: list[dict[str, Any]] = []
     for program in found.programs:
@@ -79,7 +108,7 @@ def _packages(split: Split, feeds: Feeds, place: Path) -> Iterator[dict[str, Any
         else:
             target.mkdir()
             segments = [
-                about | _segment(program, segment, feeds.get((device, number), []), target)
+                about | _segment(program, segment, feeds.of(device, number, segment.inputs), target)
                 for number, (about, segment) in enumerate(
                     zip(package["segments"], program.segments, strict=True)
                 )
@@ -89,7 +118,7 @@ def _packages(split: Split, feeds: Feeds, place: Path) -> Iterator[dict[str, Any
 
 
 def _segment(
-    program: Program, segment: Segment, feeds: list[dict[str, Array]], target: Path
+    program: Program, segment: Segment, feeds: Iterator[dict[str, Array]], target: Path
 ) -> dict[str, Any]:
     """Write a segment in int8; what is new about it."""
     path = target / segment.file
@@ -101,12 +130,13 @@ def _segment(
     return {"file": segment.file, "sha256": digest, "weights_bytes": _stored(content)}
 
 
-def _quantised(source: Path, feeds: list[dict[str, Array]], target: Path) -> None:
+def _quantised(source: Path, feeds: Iterator[dict[str, Array]], target: Path) -> None:
     import onnx
     from onnxruntime import quantization
 
     model = onnx.load(source)
-    if not feeds or _WORKING.isdisjoint(node.op_type for node in model.graph.node):
+    first = next(feeds, None)
+    if first is None or _WORKING.isdisjoint(node.op_type for node in model.graph.node):
         shutil.copyfile(source, target)
         return
     with _silence(), tempfile.TemporaryDirectory() as folder:
@@ -114,7 +144,7 @@ def _quantised(source: Path, feeds: list[dict[str, Array]], target: Path) -> Non
         quantization.quantize_static(
             str(source),
             str(made),
-            _reader(feeds),
+            _reader(chain([first], feeds)),
             quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,
             activation_type=quantization.QuantType.QUInt8,
@@ -124,17 +154,14 @@ def _quantised(source: Path, feeds: list[dict[str, Array]], target: Path) -> Non
     target.write_bytes(found.SerializeToString(deterministic=True))
 
 
-def _reader(feeds: list[dict[str, Array]]) -> Any:
+def _reader(feeds: Iterator[dict[str, Array]]) -> Any:
     from onnxruntime.quantization import CalibrationDataReader
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
         """Hands out what a segment read, sample by sample."""
 
-        def __init__(self) -> None:
-            self._left = iter(feeds)
-
         def get_next(self) -> dict[str, Array] | None:
-            return next(self._left, None)
+            return next(feeds, None)
 
     return Reader()
 

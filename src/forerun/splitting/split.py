@@ -130,7 +130,7 @@ def split(
     output: str | Path | None = None,
     *,
     name: str | None = None,
-    int8: Sequence[Mapping[str, Floats]] | None = None,
+    int8: Iterable[Mapping[str, Floats]] | None = None,
     early: float = 0.0,
 ) -> Split:
     """Cut a network (an ONNX file) over devices, into a folder with a package for each.
@@ -182,7 +182,7 @@ def _layout(
     return found.layout, found.early
 
 
-def _quantise(place: Path, samples: Sequence[Mapping[str, Floats]]) -> None:
+def _quantise(place: Path, samples: Iterable[Mapping[str, Floats]]) -> None:
     """Replace a split by one that computes in int8."""
     from forerun.splitting.quantise import quantise
 
