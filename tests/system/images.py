@@ -78,7 +78,9 @@ def tried(
 
     Where an archive of packages had no time it is run again, from its beginning.
     """
-    for wait in (*WAITS, None):
+    busy = ""
+    for wait in (0.0, *WAITS):
+        time.sleep(wait)
         done = subprocess.run(
             words,
             stdin=subprocess.DEVNULL,
@@ -92,13 +94,12 @@ def tried(
         if done.returncode == 0:
             return done
         said = done.stderr + done.stdout
-        if (busy := BUSY.search(said)) is None:
+        if (found := BUSY.search(said)) is None:
             last = " / ".join(said.strip().splitlines()[-8:])
             raise RuntimeError(f"{' '.join(words)}: {last or done.returncode}")
-        if wait is not None:
-            time.sleep(wait)
+        busy = found[0]
     asked = f"{len(WAITS) + 1} times in {sum(WAITS) / 60:.0f} minutes"
-    raise RefusedError(f"an archive of packages answered {busy[0]!r} {asked}")
+    raise RefusedError(f"an archive of packages answered {busy!r} {asked}")
 
 
 def root_of(folder: Path, compiled: bool = True) -> Path:

@@ -241,8 +241,8 @@ class _Family:
 
 
 def _small(length: int, stride: int = 1) -> _Family:
-    sizes = {"base": 16, "blocks": [length] * 3, "pixels": _THUMBNAIL, "stride": stride}
-    make = partial(_resnet, narrow=False, **sizes)
+    blocks = [length] * 3
+    make = partial(_resnet, base=16, blocks=blocks, narrow=False, pixels=_THUMBNAIL, stride=stride)
     return _Family(make, _THUMBNAIL, 10)
 
 

@@ -126,10 +126,10 @@ class Coded:
 
     def taking(self, channels: slice, place: Any) -> list[_Step]:
         """What puts these channels into their place in a payload."""
+        pairs: Iterable[Any] = [(place, self.place)]
         if isinstance(place, _Bytes):
             pairs = zip(place, self.place)
-            return [partial(np.copyto, target, source[channels]) for target, source in pairs]
-        return [partial(np.copyto, place, self.place[channels])]
+        return [partial(np.copyto, target, source[channels]) for target, source in pairs]
 
 
 class Encoder:
