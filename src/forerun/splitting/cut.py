@@ -158,9 +158,12 @@ def _umask() -> int:
 
 
 def finish(place: Path, about: dict[str, Any], packages: Sequence[dict[str, Any]]) -> None:
-    """Give the split its uid, and write what says what everything is."""
-    digests = [[one["sha256"] for one in package["segments"]] for package in packages]
-    said = json.dumps([about, digests], sort_keys=True)
+    """Give the split its uid, and write what says what everything is.
+
+    The uid is of all that the packages say: devices that know the same one agree on every message,
+    not only on what they compute (a segment stands there with its digest).
+    """
+    said = json.dumps([about, packages], sort_keys=True)
     uid = hashlib.sha256(f"forerun split {said}".encode()).hexdigest()
     shared = {key: about[key] for key in ("format", "network", "name", "devices", "layout", "kind")}
     for package in packages:
