@@ -19,6 +19,7 @@ from typing import Any
 from forerun._documents import read_json
 from forerun._values import printable
 from forerun.errors import InputError
+from forerun.splitting.answers import output_types
 from forerun.splitting.graph import Graph
 from forerun.splitting.layout import Layout
 from forerun.splitting.layout import layout as named_layout
@@ -115,8 +116,7 @@ def _about(
     graph: Graph, name: str, devices: int, kind: str, layout: str, details: Mapping[str, Any]
 ) -> dict[str, Any]:
     def sizes(names: Sequence[str]) -> dict[str, list[int]]:
-        shapes = {one: graph.tensors[one] for one in names}
-        return {one: shape.of_region(shape.whole) for one, shape in shapes.items()}
+        return {one: list(graph.tensors[one].dims) for one in names}
 
     made: dict[str, Any] = {
         "format": FORMAT,
@@ -128,6 +128,7 @@ def _about(
         "layout_details": dict(details),
         "inputs": sizes(graph.inputs),
         "outputs": sizes(graph.outputs),
+        "types": output_types(graph),
         "precision": "float32",
     }
     if graph.normal is not None:
