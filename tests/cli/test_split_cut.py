@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import onnx
 import pytest
 from onnx_networks import plain, saved
 
@@ -111,6 +112,41 @@ def test_wrong_words_are_refused_in_one_line(
     done = forerun("split", "cut", cnn, "-o", tmp_path / "s", *words)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert said in done.err
+    assert not (tmp_path / "s").exists()
+
+
+def ended(cnn: Path, file: Path, *nodes: onnx.NodeProto) -> Path:
+    """The network with more layers after its classes, which end in y."""
+    model = onnx.load(cnn)
+    model.graph.node.extend(nodes)
+    del model.graph.output[:]
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info("y"))
+    onnx.save(onnx.shape_inference.infer_shapes(model, strict_mode=True), file)
+    return file
+
+
+def test_an_output_that_may_be_rounded_is_named(
+    forerun: Forerun, cnn: Path, tmp_path: Path
+) -> None:
+    best = onnx.helper.make_node("ArgMax", ["logits"], ["best"], axis=1)
+    squared = onnx.helper.make_node("Mul", ["best", "best"], ["y"])
+    network = ended(cnn, tmp_path / "squared.onnx", best, squared)
+    done = forerun("split", "cut", network, "--layout", "rows", "-o", tmp_path / "s")
+    told = "output y: int64, but devices give float32: whole numbers beyond 16777216 are rounded"
+    assert done.code == 0
+    assert [line for line in done.err.splitlines() if "output" in line] == [
+        f"forerun: warning: {told}"
+    ]
+
+
+def test_an_output_that_is_no_number_is_refused(
+    forerun: Forerun, cnn: Path, tmp_path: Path
+) -> None:
+    text = onnx.helper.make_node("Cast", ["logits"], ["y"], to=onnx.TensorProto.STRING)
+    network = ended(cnn, tmp_path / "text.onnx", text)
+    done = forerun("split", "cut", network, "--layout", "rows", "-o", tmp_path / "s")
+    told = "forerun: error: output y: found text, expected numbers: devices give float32\n"
+    assert (done.code, done.out, done.err) == (2, "", told)
     assert not (tmp_path / "s").exists()
 
 

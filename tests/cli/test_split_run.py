@@ -125,6 +125,49 @@ def test_another_class_than_the_whole_networks_is_a_failure(
     assert "the same class for 0 of 6" in done.out
 
 
+@pytest.mark.usefixtures("patient_devices")
+def test_answers_without_a_batch_and_of_whole_numbers(
+    forerun: Forerun, cnn: Path, digits: Path, tmp_path: Path
+) -> None:
+    model = onnx.load(cnn)
+    plain = onnx.helper.make_node("Squeeze", ["logits"], ["plain"])
+    best = onnx.helper.make_node("ArgMax", ["logits"], ["best"], axis=1, keepdims=0)
+    model.graph.node.extend([plain, best])
+    del model.graph.output[:]
+    for name in ("plain", "best"):
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
+    network, split = tmp_path / "ends.onnx", tmp_path / "split"
+    onnx.save(onnx.shape_inference.infer_shapes(model, strict_mode=True), network)
+    how = ("--devices", 2, "--layout", "rows", "-o", split)
+    assert forerun("split", "cut", network, *how).code == 0
+    words = ("--input", digits, "--against", network, "-o", tmp_path / "a.npz", "--json")
+    found = forerun("split", "run", split, *words).document
+    assert found["agreement"]["same_class"] == 6
+    assert found["answers"][0]["outputs"] == {"plain": [10], "best": [1]}
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert arrays["plain"].shape == (6, 10)
+        assert arrays["best"].dtype == np.int64
+        np.testing.assert_array_equal(arrays["best"], arrays["plain"].argmax(1))
+
+
+@pytest.mark.usefixtures("patient_devices")
+@pytest.mark.parametrize(("kind", "classes"), [("Squeeze", 3), ("ArgMax", None)])
+def test_only_scores_have_likely_classes(
+    forerun: Forerun, cnn: Path, tmp_path: Path, kind: str, classes: int | None
+) -> None:
+    model = onnx.load(cnn)
+    model.graph.node.append(onnx.helper.make_node(kind, ["logits"], ["y"]))
+    del model.graph.output[:]
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info("y"))
+    onnx.save(onnx.shape_inference.infer_shapes(model, strict_mode=True), tmp_path / "y.onnx")
+    words = ("--devices", 1, "--replicas", "-o", tmp_path / "split")
+    assert forerun("split", "cut", tmp_path / "y.onnx", *words).code == 0
+    (answer,) = forerun("split", "run", tmp_path / "split", "--top", 3, "--json").document[
+        "answers"
+    ]
+    assert (answer["classes"] and len(answer["classes"])) == classes
+
+
 def test_what_run_refuses(
     forerun: Forerun, halves: Path, cnn: Path, digits: Path, tmp_path: Path
 ) -> None:

@@ -17,10 +17,23 @@ def test_a_difference_is_of_the_largest_number() -> None:
     assert difference({"a": ours["a"]}, {"a": 0 * theirs["a"]}) == 2.0  # of nothing, as it is
 
 
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int64", "float16"])
+def test_a_difference_may_be_of_any_type(kind: str) -> None:
+    ours, theirs = ({"a": np.array(one, kind)} for one in ([0, 1, 0], [1, 0, 0]))
+    assert difference(ours, theirs) == 1
+    assert difference(ours, ours) == 0
+
+
 def test_classes_are_the_same_where_every_output_says_so() -> None:
     left, right = np.array([[3.0, 1.0]], np.float32), np.array([[1.0, 3.0]], np.float32)
     assert same_class({"a": left, "b": right}, {"a": 2 * left, "b": right})
     assert not same_class({"a": left, "b": left}, {"a": left, "b": right})
+
+
+def test_a_class_may_be_a_whole_number() -> None:
+    one, other = {"a": np.array([3])}, {"a": np.array([4])}
+    assert same_class(one, {"a": np.array([3])})
+    assert not same_class(one, other)
 
 
 def test_random_inputs_are_the_same_for_one_seed() -> None:

@@ -15,7 +15,7 @@ from random_networks import Maker, answers, decoupled, difference, networks, sam
 
 from forerun.errors import InputError
 from forerun.splitting import early as early_rows
-from forerun.splitting.cut import Split, cut, cut_replicas
+from forerun.splitting.cut import Split, cut, cut_replicas, finish
 from forerun.splitting.graph import Graph
 from forerun.splitting.layout import Layout, Placement, exchanged, layout
 from forerun.splitting.placing import by_channels, by_rows
@@ -138,6 +138,31 @@ def test_the_same_network_and_layout_give_the_same_bytes(model: ModelProto, tmp_
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     other = cut(graph, layout(graph, "rows", (1, 2)), tmp_path / "c", name="net")
     assert other.uid != Split.load(tmp_path / "a").uid
+
+
+def finished(folder: Path, packages: list[dict[str, Any]]) -> str:
+    """The uid of a split of these packages."""
+    for package in packages:
+        (folder / f"device-{package['device']}").mkdir(parents=True)
+    about = {"format": 1, "network": "0" * 64, "name": "net", "devices": 2}
+    finish(folder, {**about, "layout": "rows", "kind": "cut"}, packages)
+    return str(json.loads((folder / "split.json").read_text())["split"])
+
+
+def test_the_uid_is_of_all_that_devices_must_agree_on(model: ModelProto, tmp_path: Path) -> None:
+    graph = Graph.of(model)
+    split = cut(graph, layout(graph, "rows", (1, 1)), tmp_path / "split", name="net")
+    packages = [split.description(device) for device in range(2)]
+    for package in packages:
+        del package["split"]
+    uids = {finished(tmp_path / "same", packages)}
+    assert uids == {finished(tmp_path / "again", packages)}
+    fields = ("segments", "buffers", "copies", "sends", "receives", "inputs", "outputs")
+    for field in fields:
+        other = [packages[0], packages[1] | {field: type(packages[1][field])()}]
+        assert other != packages
+        uids.add(finished(tmp_path / field, other))
+    assert len(uids) == 1 + len(fields)
 
 
 def test_what_a_folder_says(model: ModelProto, tmp_path: Path) -> None:

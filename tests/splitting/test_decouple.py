@@ -327,7 +327,7 @@ class Twice(nn.Module):
     [
         (
             Branching(),
-            "^network Branching: found TraceError: .*, expected one that torch.fx traces",
+            "^operation gt: found a choice by the numbers of a tensor, expected one by sizes",
         ),
         (
             chain(nn.Conv2d(8, 6, 1), nn.Conv2d(6, 8, 1)),
@@ -382,6 +382,28 @@ def test_whole_tensors_and_groups_do_not_mix(module: nn.Module, reason: str) -> 
 def test_what_makes_no_sense_is_refused(options: dict[str, object], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         decouple(build("resnet-8"), **options)  # type: ignore[arg-type]
+
+
+class Halving(nn.Module):
+    """Halves an image of any size until four columns are left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.halve = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 2, stride=2)
+        self.last = nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        while x.shape[-1] > 4:
+            x = functional.relu(self.halve(x))
+        return self.last(x.mean((2, 3)))
+
+
+def test_a_network_that_looks_at_sizes_is_decoupled_for_those_of_the_example() -> None:
+    found = decouple(Halving(), GROUPS, 1.5, "none", torch.zeros(1, 3, 16, 16))
+    assert [node.target for node in found.graph.nodes].count("halve") == 2
+    assert found.halve.groups == GROUPS
+    assert found(torch.zeros(7, 3, 16, 16)).shape == (7, 5)
 
 
 def test_residual_sums_are_of_the_same_groups() -> None:

@@ -28,6 +28,10 @@ def test_shapes() -> None:
     assert Shape.of((1, 12)) == Shape(12, 1, 1, (1, 12))
     odd = Shape.of((2, 3, 4))  # can only be had whole
     assert (odd.channels, odd.rows, odd.is_usual) == (24, 1, False)
+    assert Shape.of((1, 3, 5, 7)).laid_out == [1, 3, 5, 7]
+    for dims in ((1, 12), (12,), (2, 6), (1, 3, 4), (2, 3, 2, 1)):
+        assert Shape.of(dims).laid_out == [1, 12]
+    assert Shape.of(()).laid_out == [1, 1]
 
 
 def test_a_normalisation_becomes_part_of_its_convolution() -> None:

@@ -175,7 +175,7 @@ def _classes(outputs: Mapping[str, Floats], names: Sequence[str], top: int) -> d
     """The likeliest classes of an answer that is one vector; of others their shapes."""
     shapes = {name: list(array.shape) for name, array in outputs.items()}
     (vector,) = outputs.values() if len(outputs) == 1 else (None,)
-    if vector is None or vector.size != vector.shape[1]:
+    if vector is None or vector.dtype.kind != "f" or vector.size != max(vector.shape, default=0):
         return {"outputs": shapes, "classes": None}
     shares = _shares(vector.ravel())
     order = shares.argsort()[::-1][:top]
@@ -228,9 +228,11 @@ def _write(path: Path, answers: Sequence[Answer]) -> None:
 
     from forerun import _outputs
 
-    arrays = {
-        name: np.concatenate([one.outputs[name] for one in answers]) for name in answers[0].outputs
-    }
+    def joined(found: Sequence[Any]) -> Any:
+        """One after the other, along the batch where they have one."""
+        return np.concatenate(found) if found[0].shape[:1] == (1,) else np.stack(found)
+
+    arrays = {name: joined([one.outputs[name] for one in answers]) for name in answers[0].outputs}
     made = io.BytesIO()
     if path.suffix == ".npz":
         np.savez(made, allow_pickle=False, **arrays)

@@ -16,10 +16,11 @@ from time import monotonic
 import numpy as np
 
 from forerun.errors import InputError
-from forerun.splitting.comparing import Whole, random_samples
+from forerun.splitting.comparing import Whole, apart, random_samples
 from forerun.splitting.cut import cut
 from forerun.splitting.graph import Graph
 from forerun.splitting.layout import Layout, layout
+from forerun.splitting.packages import Numbers
 from forerun.splitting.shares import Load, loads
 from forerun.splitting.simulate import Array, Simulation
 from forerun.splitting.translation import POINTWISE
@@ -28,7 +29,7 @@ CLOSE = 1e-4  # largest difference in units of the tensor's largest number
 MOST = 1.1  # times its layout's share that a device may compute or store
 
 # Runs samples on real devices: from a split's folder and samples to the network's outputs.
-Run = Callable[[Path, Iterable[Mapping[str, Array]]], Iterable[Mapping[str, Array]]]
+Run = Callable[[Path, Iterable[Mapping[str, Array]]], Iterable[Mapping[str, Numbers]]]
 # Told after each sample: layout, devices, samples that are done, and the largest difference.
 Progress = Callable[[str, int, int, float], None]
 
@@ -132,7 +133,7 @@ def _checked(
         samples=samples,
         difference=worst.difference,
         tensor=worst.tensor,
-        answers=answers,
+        answers=None if answers is None else answers.difference,
         tensors=len(seen),
         loads=tuple(found),
         seconds=monotonic() - start,
@@ -146,25 +147,34 @@ class _Worst:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.difference, self.tensor = 0.0, ""
+        self.problem = ""  # an answer of another shape or type
         self.seen: set[str] = set()
 
     def look(
-        self, right: Mapping[str, Array], simulation: Simulation, answers: Mapping[str, Array]
+        self, right: Mapping[str, Numbers], simulation: Simulation, answers: Mapping[str, Numbers]
     ) -> None:
         """Compare what all devices have of a sample with the whole network's tensors."""
-        for name, value in answers.items():
-            self.compare(name, value, right[name].reshape(value.shape), _largest(right[name]))
+        self.answered(right, answers)
         for name, parts in simulation.probes().items():
             shape = self.graph.tensors[name]
-            whole = right[name].reshape(shape.of_region(shape.whole))
+            whole = right[name].reshape(shape.laid_out)
             largest = _largest(whole)
             for place, value in parts:
                 self.compare(name, value, whole[place], largest)
 
-    def compare(self, name: str, found: Array, right: Array, largest: float) -> None:
+    def answered(self, right: Mapping[str, Numbers], answers: Mapping[str, Numbers]) -> None:
+        """Compare answers, of which shape and type have to be the network's, too."""
+        for name, value in answers.items():
+            wanted = right[name]
+            if (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
+                self.problem = f"{name} is {_kind(value)}, and not {_kind(wanted)}"
+            else:
+                self.compare(name, value, wanted, _largest(wanted))
+
+    def compare(self, name: str, found: Numbers, right: Numbers, largest: float) -> None:
         """Compare a part of a tensor, whose largest number is known."""
         self.seen.add(name)
-        difference = _largest(found - right) / (largest or 1.0)
+        difference = _largest(apart(found, right)) / (largest or 1.0)
         # What is not a number is as wrong as can be, unless it should be none.
         if not np.isfinite(difference):
             difference = 0.0 if np.array_equal(found, right, equal_nan=True) else float("inf")
@@ -172,7 +182,11 @@ class _Worst:
             self.difference, self.tensor = difference, name
 
 
-def _largest(values: Array) -> float:
+def _kind(values: Numbers) -> str:
+    return f"{values.dtype} {list(values.shape)}"
+
+
+def _largest(values: Numbers) -> float:
     return max(float(values.max()), -float(values.min()))
 
 
@@ -180,23 +194,25 @@ def _answered(
     whole: Whole,
     graph: Graph,
     samples: Sequence[Mapping[str, Array]],
-    answers: Iterable[Mapping[str, Array]],
-) -> float:
-    """The largest difference of real devices' answers."""
+    answers: Iterable[Mapping[str, Numbers]],
+) -> _Worst:
+    """How far real devices' answers are off."""
     worst = _Worst(graph)
     for sample, found in zip(samples, answers, strict=True):
-        right = whole.run(sample)
-        for name, value in found.items():
-            worst.compare(name, value, right[name].reshape(value.shape), _largest(right[name]))
-    return worst.difference
+        worst.answered(whole.run(sample), found)
+    return worst
 
 
-def _problem(worst: _Worst, answers: float | None, found: Sequence[Load]) -> str:
+def _problem(worst: _Worst, answers: _Worst | None, found: Sequence[Load]) -> str:
     """Why a check fails, in one line."""
+    if worst.problem:
+        return worst.problem
+    if answers is not None and answers.problem:
+        return f"answers of devices: {answers.problem}"
     if worst.difference > CLOSE:
         return f"{worst.tensor} differs by {worst.difference:.2g}, more than {CLOSE:g}"
-    if answers is not None and answers > CLOSE:
-        return f"answers of devices differ by {answers:.2g}, more than {CLOSE:g}"
+    if answers is not None and answers.difference > CLOSE:
+        return f"answers of devices differ by {answers.difference:.2g}, more than {CLOSE:g}"
     for load in found:
         if load.excess > MOST:
             return f"device {load.device} does {load.excess:.3g} times its layout's share"

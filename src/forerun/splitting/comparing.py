@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from forerun.splitting.packages import Floats, Numbers
 from forerun.splitting.simulate import as_readable, session
 
-Floats = NDArray[np.float32]
-Answers = Mapping[str, Floats]
+Answers = Mapping[str, Numbers]
 
 
 class Whole:
@@ -37,7 +36,7 @@ class Whole:
             self._session = session(model.SerializeToString())
         self._inputs = [one.name for one in self._session.get_inputs()]
 
-    def run(self, sample: Floats | Mapping[str, Floats]) -> dict[str, Floats]:
+    def run(self, sample: Floats | Mapping[str, Floats]) -> dict[str, Numbers]:
         """The outputs for one sample, by name."""
         fed = sample if isinstance(sample, Mapping) else dict.fromkeys(self._inputs, sample)
         found: Any = self._session.run(self._names, dict(fed))
@@ -49,14 +48,26 @@ def difference(ours: Answers, theirs: Answers) -> float:
     return max(_difference(ours[name].ravel(), theirs[name].ravel()) for name in theirs)
 
 
-def _difference(ours: Floats, theirs: Floats) -> float:
+def _difference(ours: Numbers, theirs: Numbers) -> float:
     scale = float(np.abs(theirs).max()) or 1.0
-    return float(np.abs(ours - theirs).max()) / scale
+    return float(np.abs(apart(ours, theirs)).max()) / scale
+
+
+def apart(ours: Numbers, theirs: Numbers) -> Numbers:
+    """a - b, as numbers that can be negative: true less true is none of bool's."""
+    found: Numbers = np.subtract(ours, theirs, dtype=np.result_type(ours, theirs, np.float32))
+    return found
 
 
 def same_class(ours: Answers, theirs: Answers) -> bool:
-    """Whether the largest number of every output stands at the same place."""
-    return all(int(ours[name].argmax()) == int(theirs[name].argmax()) for name in theirs)
+    """Whether every output says the same class: where its largest number is, or a whole number."""
+    return all(_same_class(ours[name], theirs[name]) for name in theirs)
+
+
+def _same_class(ours: Numbers, theirs: Numbers) -> bool:
+    if theirs.dtype.kind != "f":
+        return np.array_equal(ours, theirs)
+    return int(ours.argmax()) == int(theirs.argmax())
 
 
 def random_samples(

@@ -19,6 +19,7 @@ from typing import Any
 from forerun._documents import read_json
 from forerun._values import printable
 from forerun.errors import InputError
+from forerun.splitting.answers import output_types
 from forerun.splitting.graph import Graph
 from forerun.splitting.layout import Layout
 from forerun.splitting.layout import layout as named_layout
@@ -115,8 +116,7 @@ def _about(
     graph: Graph, name: str, devices: int, kind: str, layout: str, details: Mapping[str, Any]
 ) -> dict[str, Any]:
     def sizes(names: Sequence[str]) -> dict[str, list[int]]:
-        shapes = {one: graph.tensors[one] for one in names}
-        return {one: shape.of_region(shape.whole) for one, shape in shapes.items()}
+        return {one: list(graph.tensors[one].dims) for one in names}
 
     made: dict[str, Any] = {
         "format": FORMAT,
@@ -128,6 +128,7 @@ def _about(
         "layout_details": dict(details),
         "inputs": sizes(graph.inputs),
         "outputs": sizes(graph.outputs),
+        "types": output_types(graph),
         "precision": "float32",
     }
     if graph.normal is not None:
@@ -158,9 +159,12 @@ def _umask() -> int:
 
 
 def finish(place: Path, about: dict[str, Any], packages: Sequence[dict[str, Any]]) -> None:
-    """Give the split its uid, and write what says what everything is."""
-    digests = [[one["sha256"] for one in package["segments"]] for package in packages]
-    said = json.dumps([about, digests], sort_keys=True)
+    """Give the split its uid, and write what says what everything is.
+
+    The uid is of all that the packages say: devices that know the same one agree on every message,
+    not only on what they compute (a segment stands there with its digest).
+    """
+    said = json.dumps([about, packages], sort_keys=True)
     uid = hashlib.sha256(f"forerun split {said}".encode()).hexdigest()
     shared = {key: about[key] for key in ("format", "network", "name", "devices", "layout", "kind")}
     for package in packages:

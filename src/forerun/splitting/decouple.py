@@ -93,7 +93,7 @@ def decouple(
         raise InputError("shuffles", shuffles, "stages, blocks, none, or a list of modules")
     if example is None:
         example = torch.empty(getattr(module, "input_shape", (1, 3, 224, 224)))
-    network = traced(module)
+    network = traced(module, example)
     keep_dropouts(network)
     note_shapes(network, example)
     work = _Decoupling(network, groups, width)

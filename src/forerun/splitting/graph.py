@@ -64,8 +64,16 @@ class Shape:
 
     def of_region(self, region: Region) -> list[int]:
         """The sizes of the array that holds a part of it."""
-        channels, rows = len(region.channels), len(region.rows)
-        return [1, channels, rows, self.columns] if len(self.dims) == 4 else [1, channels]
+        return self._sizes(len(region.channels), len(region.rows))
+
+    @property
+    def laid_out(self) -> list[int]:
+        """The sizes of the array that holds all of it, between devices and at the host."""
+        return self._sizes(self.channels, self.rows)
+
+    def _sizes(self, channels: int, rows: int) -> list[int]:
+        is_map = self.is_usual and len(self.dims) == 4
+        return [1, channels, rows, self.columns] if is_map else [1, channels]
 
 
 @dataclass(frozen=True, eq=False)

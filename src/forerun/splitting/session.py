@@ -48,7 +48,7 @@ from forerun.splitting.device.wire import (
     message_bytes,
     window,
 )
-from forerun.splitting.packages import Floats, Sample, as_input_error, read_packages
+from forerun.splitting.packages import Floats, Numbers, Sample, as_input_error, read_packages
 
 _LONGEST_TOTALS = 2**16  # bytes
 _LONGEST_FAULT = 2**10
@@ -74,7 +74,7 @@ class Answer(NamedTuple):
     """What the network says of one sample."""
 
     sample: int
-    outputs: dict[str, Floats]
+    outputs: dict[str, Numbers]
     seconds: float  # from when the sample began to be sent until all outputs were here
 
 
@@ -347,14 +347,14 @@ class Session:
         if not pending.wanted:
             pending.seconds = self._heard - pending.start
 
-    def _assembled(self, pending: _Pending) -> dict[str, Floats]:
-        outputs = {name: np.zeros(dims, np.float32) for name, dims in self._split.outputs.items()}
+    def _assembled(self, pending: _Pending) -> dict[str, Numbers]:
+        outputs = self._split.blank()
         for device, output in sorted(pending.came):  # sums in one order: the same bits
             piece = self._split.programs[device].outputs[output]
             place = window(outputs[piece.name], piece.box)
             array = pending.came[device, output]
             np.copyto(place, array + place if piece.add else array)
-        return outputs
+        return self._split.answers(outputs)
 
     def _take_totals(self, link: Link, _sample: int, offset: int, length: int) -> None:
         try:

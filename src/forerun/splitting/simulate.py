@@ -19,7 +19,7 @@ from forerun.splitting.cut import Split
 from forerun.splitting.device.program import Message, Part, Program
 from forerun.splitting.device.reading import checked_file
 from forerun.splitting.device.wire import window
-from forerun.splitting.packages import as_input_error, read_packages
+from forerun.splitting.packages import Numbers, as_input_error, read_packages
 
 Array = NDArray[np.float32]
 
@@ -47,7 +47,7 @@ def as_readable(path: str | Path) -> Iterator[None]:
         raise InputError(str(path), found, "a network that onnxruntime reads") from None
 
 
-def simulate(folder: str | Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def simulate(folder: str | Path, inputs: Mapping[str, Array]) -> dict[str, Numbers]:
     """The network's results for one sample, computed by all devices of a split."""
     return Simulation(folder).run(inputs)
 
@@ -146,7 +146,7 @@ class Simulation:
         self,
         inputs: Mapping[str, Array],
         before: Callable[[int, int, dict[str, Array]], None] | None = None,
-    ) -> dict[str, Array]:
+    ) -> dict[str, Numbers]:
         """The results for one sample.
 
         `before` is called with device, segment and its inputs before each segment runs.
@@ -179,12 +179,12 @@ class Simulation:
 
     def _give(self, device: _Device, inputs: Mapping[str, Array]) -> None:
         for piece in device.program.inputs:
-            sizes = self._packages.inputs[piece.name]
+            wanted = self._packages.inputs[piece.name]
             given = inputs.get(piece.name)
-            if given is None or prod(given.shape) != prod(sizes):
+            if given is None or prod(given.shape) != prod(wanted.dims):
                 shown = None if given is None else list(given.shape)
-                raise InputError(f"input {piece.name}", shown, f"an array of {list(sizes)}")
-            whole = np.ascontiguousarray(given, np.float32).reshape(sizes)
+                raise InputError(f"input {piece.name}", shown, f"an array of {list(wanted.dims)}")
+            whole = np.ascontiguousarray(given, np.float32).reshape(wanted.laid_out.dims)
             dims = device.program.buffers[piece.buffer].dims
             part = np.ascontiguousarray(window(whole, piece.box))
             device.buffers[piece.buffer] = part.reshape(dims)
@@ -227,9 +227,8 @@ class Simulation:
                 active = True
         return active
 
-    def _answers(self) -> dict[str, Array]:
-        sizes = self._packages.outputs
-        found = {name: np.zeros(dims, np.float32) for name, dims in sizes.items()}
+    def _answers(self) -> dict[str, Numbers]:
+        found = self._packages.blank()
         for device in self._devices:
             for piece in device.program.outputs:
                 if not device.is_complete([piece.buffer]):
@@ -241,7 +240,7 @@ class Simulation:
                 place = window(found[piece.name], piece.box)
                 values = device.buffers[piece.buffer].reshape(place.shape)
                 np.copyto(place, place + values if piece.add else values)
-        return found
+        return self._packages.answers(found)
 
 
 def _taken(programs: Sequence[Program], program: Program, message: Message) -> tuple[Part, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forerun.errors import InputError
+from forerun.errors import ForerunWarning, InputError
 from forerun.infrastructure import Infrastructure
 from forerun.splitting import cut as cutting
+from forerun.splitting.answers import FLOAT, losses
 from forerun.splitting.choice import choose
 from forerun.splitting.cost import Device, devices_of
 from forerun.splitting.graph import Graph
@@ -31,7 +33,7 @@ from forerun.splitting.regions import checked_shares
 if TYPE_CHECKING:
     from forerun.splitting.layers import Precision
     from forerun.splitting.layout import Layout
-    from forerun.splitting.packages import Sample
+    from forerun.splitting.packages import Numbers, Sample
 
 Floats = NDArray[np.float32]
 
@@ -76,6 +78,11 @@ class Split(cutting.Split):
         return dict(self.document["outputs"])
 
     @property
+    def types(self) -> dict[str, str]:
+        """The type of each output of the network, as NumPy names it."""
+        return {name: self.document.get("types", {}).get(name, FLOAT) for name in self.outputs}
+
+    @property
     def normal(self) -> Normal | None:
         """Mean and deviation of each channel that its pictures are normalised by, where known."""
         mean, std = (self.document.get(name) for name in ("mean", "std"))
@@ -95,11 +102,12 @@ class Split(cutting.Split):
 
     def run(
         self, inputs: Iterable[Sample], *, wire: str = "float32", in_flight: int = 1
-    ) -> list[dict[str, Floats]]:
+    ) -> list[dict[str, Numbers]]:
         """The answers to some samples, by all devices as processes of this machine.
 
         Each sample has the shape of the network's input, [1, channels, rows, columns]; a network
-        of several inputs takes a mapping by their names.
+        of several inputs takes a mapping by their names. Answers have the shapes and types of the
+        network's own outputs.
         """
         from forerun.splitting.running import Local
 
@@ -141,7 +149,8 @@ def split(
     with the share of a device's work that is to be left while what others need travels (`early`;
     0: that is not computed first). `int8` are samples to find the ranges of its numbers by, for
     computing in int8. The folder is the network's name with the number of devices, unless `output`
-    says another; one that holds an earlier split is replaced.
+    says another; one that holds an earlier split is replaced. A ForerunWarning names an output that
+    may be rounded, for devices give float32.
     """
     graph = network if isinstance(network, Graph) else Graph.load(network)
     called = name or ("network" if isinstance(network, Graph) else Path(network).stem)
@@ -157,6 +166,8 @@ def split(
             cutting.cut(graph, layout, place, name=called, early=early)
         if int8 is not None:
             _quantise(place, int8)
+    for line in losses(graph):
+        warnings.warn(line, ForerunWarning, stacklevel=2)
     return Split.load(folder)
 
 
