@@ -68,7 +68,10 @@ def test_weights_keep_the_scale_of_what_goes_through() -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: build("resnet-9"), "network: found resnet-9, expected one of resnet-8, resnet-20"),
+        (
+            lambda: build("resnet-9"),
+            "network: found resnet-9, expected one of resnet-8, resnet-8-quick",
+        ),
         (lambda: input_shape("lenet"), "network: found lenet, expected one of "),
         (lambda: build("resnet-8", width=0), "width: found 0, expected a number above 0"),
         (lambda: build("resnet-8", classes=0), "classes: found 0, expected a whole number from 1"),
