@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +22,19 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("patient")
+
+
+@pytest.fixture
+def libraries(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of libraries, with the mathematics of this process under the allocators' names."""
+    found = re.search(r"/\S+/libm[.-]\S+", Path("/proc/self/maps").read_text())
+    assert found is not None
+    folder = tmp_path_factory.mktemp("libraries")
+    for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4"):
+        shutil.copy(found[0], folder / name)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    return folder
 
 
 @pytest.fixture

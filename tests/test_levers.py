@@ -1,7 +1,5 @@
 """Levers: what each value sets, and that it reaches a program."""
 
-import re
-import shutil
 import subprocess
 import sys
 from itertools import combinations
@@ -21,19 +19,6 @@ VALUES: dict[str, tuple[Value, ...]] = {
     "precision": ("float32", "tf32", "bfloat16"),
     "compiler": ("plain", "xla"),
 }
-
-
-@pytest.fixture
-def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place of libraries, with the mathematics of this process under an allocator's names."""
-    maps = Path("/proc/self/maps").read_text()
-    found = re.search(r"/\S+/libm[.-]\S+", maps)
-    assert found is not None
-    for name in ("libjemalloc.so.2", "libtcmalloc_minimal.so.4"):
-        shutil.copy(found[0], tmp_path / name)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
-    return tmp_path
 
 
 def test_threads_are_told_to_every_library() -> None:

@@ -112,6 +112,7 @@ def test_processors_that_others_keep_busy(tmp_path: Path) -> None:
     assert (busy, stolen) == pytest.approx((1.63, 0.08))
 
 
+@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_plan_has_levers_and_compiling_to_choose_from(workload: str, application: Path) -> None:
     path = application / f"{workload}.yaml"

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -254,31 +253,6 @@ def test_a_host_that_comes_later_has_the_devices_for_good(tmp_path: Path) -> Non
             for name, whole in small_splits.answer(bed.network, sample).items():
                 assert largest_error(answer.outputs[name], whole) < 1e-5
         assert [ended(process)[::2] for process in processes] == [(0, ""), (0, "")]
-    finally:
-        bed.close()
-
-
-def test_of_several_hosts_at_once_one_is_left(tmp_path: Path) -> None:
-    bed = Bed(tmp_path, 3)
-    samples = small_splits.samples(3)
-    lost: list[str] = []
-
-    def ask(hosts: int) -> None:
-        try:
-            with Session(tmp_path, bed.addresses, bed.secret) as session:
-                while len(lost) < hosts - 1:
-                    assert len(list(session.run(samples))) == 3
-        except InputError as error:
-            lost.append(str(error))
-
-    try:
-        for i in range(3):
-            bed.started(i)
-        with ThreadPoolExecutor(4) as threads:
-            for one in [threads.submit(ask, 4) for _ in range(4)]:
-                one.result()
-        assert len(lost) == 3
-        assert all(line.endswith(f": {TAKEN}") for line in lost)
     finally:
         bed.close()
 

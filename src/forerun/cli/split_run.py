@@ -145,6 +145,8 @@ def _answers(split: Split, setting: Setting, samples: Fed) -> tuple[list[Answer]
         devices = setting.devices(split)
         opened = devices.__enter__()
     try:
+        if setting.report_error:  # who cannot say it says so before all samples are computed
+            largest_loss(opened.totals())
         with progress(split.name, len(samples)) as tell:
             found = []
             for answer in opened.run(iter(samples)):

@@ -7,6 +7,7 @@ then.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from forerun.errors import InputError
 from forerun.splitting.graph import Graph
@@ -72,12 +73,19 @@ def _is_exact(graph: Graph, name: str) -> bool:
         op = graph.makers.get(name)
         if op is None or op.node is None or not op.node.input:
             return False
-        kind, name = op.node.op_type, op.node.input[0]
-        if kind in _PLACES:
+        kind, made, name = op.node.op_type, name, op.node.input[0]
+        if name in op.constants:
+            return False
+        if kind in _PLACES and made != _largest_of(op.node):
             return graph.tensors[name].size <= _EXACT
-        if kind not in _SAME or name in op.constants:
+        if kind not in _SAME | _PLACES:
             return False
     return True
+
+
+def _largest_of(node: Any) -> str:
+    """The output of a TopK that has the numbers themselves, not their places."""
+    return str(node.output[0]) if node.op_type == "TopK" else ""
 
 
 def _called(number: int) -> str:

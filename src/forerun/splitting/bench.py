@@ -56,7 +56,7 @@ class Setting:
                 in_flight=self.in_flight,
                 report_error=self.report_error,
             )
-        return Session(split.folder, self.addresses, self.secret, wire=self.wire or _USUAL)
+        return Session(split.folder, self.addresses, self.secret)
 
     def used_wire(self, split: Split, totals: Sequence[Mapping[str, Any]]) -> str:
         """What devices that have done so much really send each other; InputError if not as asked.

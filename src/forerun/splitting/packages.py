@@ -62,7 +62,8 @@ class Packages:
         found = {}
         for name, array in given.items():
             tensor, wanted = np.array(array, np.float32, order="C"), self.inputs[name]
-            if tensor.shape not in (wanted.dims, wanted.dims[1:]):
+            without = wanted.dims[1:] if wanted.dims[:1] == (1,) else wanted.dims
+            if tensor.shape not in (wanted.dims, without):
                 shown = f"a tensor of {list(tensor.shape)}"
                 raise InputError(f"sample: {name}", shown, f"{list(wanted.dims)}")
             found[name] = tensor.reshape(wanted.laid_out.dims)

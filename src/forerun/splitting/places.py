@@ -78,7 +78,8 @@ def _named(
     """The boards of these names, each once; InputError for one that is no board's, or too much."""
     found: dict[Place, None] = {}
     for name in names:
-        own = [one for one in places if name in (one.name, one.kind)]
+        own = [one for one in places if name == one.name]
+        own = own or [one for one in places if name == one.kind]
         if not own:
             raise InputError("--boards", name, f"one of {_known(infrastructure)}")
         if len(found) >= devices:

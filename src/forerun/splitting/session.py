@@ -130,7 +130,11 @@ class Session:
             me = Identity(self.devices, self.devices, self._split.uid, secret, 0, drawn)
             self._network = Network(me, links, start_within, self._opened, _tell)
             self._links = links
-            self._connect()
+            try:
+                self._connect()
+            except BaseException:
+                self._network.finish(0.0)  # devices would wait for this host for ever
+                raise
             number = max(me.session, after(max(link.session for link in links)))
         self._network.timeout = timeout
         self._begin_session(number)

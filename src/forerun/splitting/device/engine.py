@@ -144,6 +144,8 @@ class Engine:
         me.session = max(me.session, session)  # a later host may be here, with no sample yet
         self.abandoned += len(self._active)
         self._active.clear()
+        if self.errors is not None:
+            self.errors.clear()
         for slot in self.slots:
             self._let_go(slot)
             slot.reset(-1)

@@ -87,19 +87,29 @@ def open_checked(program: Program, segment: Segment) -> Iterator[str]:
     path = program.folder / segment.file
     with _opened(path) as file:
         before = _state(file)
-        digest = hashlib.sha256()
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-        if digest.hexdigest() != segment.sha256:
+        if _digest(path, file) != segment.sha256:
             raise DeviceError(f"{path}: damaged: its SHA-256 is not the one in package.json")
         _refuse_external_data(path, file)
         name = f"/proc/self/fd/{file.fileno()}"
+        changed = f"{path}: it was changed while it was loaded: start the device again"
         try:
             yield name if os.access(name, os.R_OK) else str(path)
-        finally:
+        except Exception:
             if _state(file) != before:
-                told = f"{path}: it was changed while it was loaded: start the device again"
-                raise DeviceError(told) from None
+                raise DeviceError(changed) from None
+            raise
+        if _state(file) != before:
+            raise DeviceError(changed)
+
+
+def _digest(path: Path, file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    try:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    except OSError as error:
+        raise DeviceError(f"{path}: {error.strerror or error}") from None
+    return digest.hexdigest()
 
 
 def _opened(path: Path) -> BinaryIO:
