@@ -89,3 +89,11 @@ def test_names_that_are_no_boards_for_the_devices(
 def test_what_has_no_boards() -> None:
     with pytest.raises(InputError, match="laptop: found no boards"):
         places_of(Infrastructure.load(Path("laptop")))
+
+
+def test_a_name_of_several_boards_is_none(tmp_path: Path) -> None:
+    text = BOARDS.replace("  old:", "  pi-0:").replace("ADDRESS", "addresses: [10.0.0.9]")
+    (tmp_path / "boards.yaml").write_text(text)
+    here = Infrastructure.load(tmp_path / "boards.yaml")
+    with pytest.raises(InputError, match="--boards: found pi-0, expected a name that one board"):
+        addressed(here, 1, ["pi-0"])

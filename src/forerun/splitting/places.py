@@ -79,6 +79,8 @@ def _named(
     found: dict[Place, None] = {}
     for name in names:
         own = [one for one in places if name == one.name]
+        if len(own) > 1:
+            raise InputError("--boards", name, "a name that one board has, not several")
         own = own or [one for one in places if name == one.kind]
         if not own:
             raise InputError("--boards", name, f"one of {_known(infrastructure)}")
