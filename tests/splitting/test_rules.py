@@ -9,7 +9,7 @@ from random_networks import Maker, networks, sample
 from forerun.splitting.check import probed
 from forerun.splitting.graph import Graph, Operation
 from forerun.splitting.regions import Indices, Region
-from forerun.splitting.rules import macs, needs, summed, weights, widened
+from forerun.splitting.rules import macs, needs, summed, uncut, weights, widened
 from forerun.splitting.simulate import session
 
 
@@ -36,6 +36,24 @@ def test_a_result_that_sees_only_padding_is_computed_with_one_that_sees_more() -
     graph, op = only(net, net.conv("x", 1, 1, pads=[2, 0, 2, 0]))
     assert needs(graph, op, rows(0, 1, 1)) == [rows(0, 1, 1)]
     assert needs(graph, op, rows(7, 8, 1)) == [rows(3, 4, 1)]
+
+
+def test_rows_that_the_last_stride_steps_over_need_not_be_cut_off() -> None:
+    net = Maker({"x": (1, 3, 16, 16)})
+    graph, op = only(net, net.conv("x", 4, 1, strides=[3, 3]))
+    (need,) = needs(graph, op, rows(0, 4, 4))
+    assert need == rows(0, 10, 3)
+    held = [rows(0, 11, 5), rows(0, 12, 5), rows(0, 13, 5), rows(0, 10, 5)]
+    assert [uncut(graph, op, need, one) for one in held] == [
+        rows(0, 11, 3),
+        rows(0, 12, 3),
+        need,  # of which there would be a fifth result
+        need,
+    ]
+    gap = Region(Indices.span(0, 3), Indices.of([*range(10), 11]))
+    assert uncut(graph, op, need, gap) == need
+    graph, op = only(net, net.add("Relu", "x"))
+    assert uncut(graph, op, rows(0, 10, 3), rows(0, 11, 3)) == rows(0, 10, 3)
 
 
 def test_channels_of_groups() -> None:

@@ -1,6 +1,7 @@
 """Few segments, few messages, and the bytes that the formulas say."""
 
 import numpy as np
+import onnx
 import pytest
 from random_networks import Maker
 
@@ -8,6 +9,7 @@ from forerun.errors import InputError
 from forerun.splitting import early
 from forerun.splitting.graph import Graph
 from forerun.splitting.layout import Layout, Placement, layout
+from forerun.splitting.packing import segment_model
 from forerun.splitting.regions import EMPTY
 from forerun.splitting.segments import Program, programs
 
@@ -38,6 +40,20 @@ def test_one_device_has_one_segment_and_sends_nothing() -> None:
         assert len(program.segments) == 1
         assert not program.sends
         assert not program.copies
+
+
+def test_a_strided_shortcut_copies_nothing() -> None:
+    """A kernel of 1 and a stride of 2 see all but the last of 16 rows."""
+    net = Maker({"x": (1, 8, 16, 16)})
+    x = net.add("Relu", net.conv("x", 8, 3))
+    y = net.conv(net.add("Relu", net.conv(x, 4, 3, strides=[2, 2])), 8, 1)
+    x = net.add("Relu", net.add("Add", y, net.conv(x, 8, 1, strides=[2, 2])))
+    graph = Graph.of(net.model(net.head(x, 10)))
+    (program,) = programs(graph, layout(graph, "whole", (1,)))
+    content, _, _ = segment_model(graph, program.segments[0])
+    kinds = [node.op_type for node in onnx.load_from_string(content).graph.node]
+    assert kinds.count("Conv") == 4
+    assert "Slice" not in kinds
 
 
 def test_rows_of_bottlenecks() -> None:

@@ -104,7 +104,7 @@ class Builder:
         return self.node("Cast", [name], to=kind) if kind != _FLOAT else name
 
     def task(self, task: Task, inputs: Sequence[str]) -> list[str]:
-        """Add a task whose inputs are just what it needs; the names of its results."""
+        """Add a task whose inputs are what it needs, see `uncut`; the names of its results."""
         if task.op.kind == "Unruled":
             return _unruled(self, task, inputs)
         return [_EMITTERS[task.op.kind](self, task, inputs)]

@@ -52,6 +52,20 @@ def widened(graph: Graph, tensor: str, region: Region) -> Region:
     return region
 
 
+def uncut(graph: Graph, op: Operation, need: Region, held: Region) -> Region:
+    """What may be given where a need is: after it, the rows that the last stride steps over.
+
+    They change no result, and cutting them off would copy all the others.
+    """
+    if op.kind not in WINDOWED or not need.rows:
+        return need
+    rows = Indices.span(need.rows.start, held.rows.stop)
+    over = rows.stop - need.rows.stop
+    if not 0 < over < _rows(graph, op).stride or not rows <= held.rows:
+        return need
+    return Region(need.channels, rows)
+
+
 def summed(op: Operation) -> Literal["channels", "rows"] | None:
     """The axis of the input over which results may be partial sums."""
     if op.kind == "Gemm" or (op.kind == "Conv" and op.attributes["group"] == 1):

@@ -15,7 +15,7 @@ from forerun.splitting.emitting import Task
 from forerun.splitting.graph import Graph, Operation
 from forerun.splitting.layout import Flow
 from forerun.splitting.regions import Box, Places, Region, hull, runs
-from forerun.splitting.rules import macs, needs
+from forerun.splitting.rules import macs, needs, uncut
 
 
 @dataclass(eq=False)
@@ -37,7 +37,7 @@ class Step:
     task: Task
     device: int
     inputs: list[Value | None]  # None where nothing of an input is needed
-    needs: list[Region]
+    needs: list[Region]  # with rows that no result sees, where they need not be cut off
     level: int
     macs: int
     outputs: list[Value] = field(default_factory=list)
@@ -167,7 +167,11 @@ def _step(made: Steps, task: Task, device: int, level: int) -> Step:
     ]
     level = max([level, *(value.level for value in inputs if value is not None)])
     work = macs(made.graph, op, task.region, task.portion)
-    step = Step(task, device, inputs, wanted, level, work)
+    given = [
+        need if value is None else uncut(made.graph, op, need, value.region)
+        for value, need in zip(inputs, wanted, strict=True)
+    ]
+    step = Step(task, device, inputs, given, level, work)
     regions = [made.flow.computed[name][device] for name in op.outputs[1:]]
     step.outputs = [
         Value(name, device, region, level, step)
