@@ -4,13 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 from forerun.describing import describe
 from forerun.errors import InputError
 from forerun.splitting.chains import chain
 from forerun.splitting.layers import NOTE, Precision, Timed
-from forerun.splitting.timing import profiled, time_layers
+from forerun.splitting.timing import options, profiled, time_layers
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -36,6 +37,19 @@ def test_every_layer_that_the_runtime_keeps_has_its_seconds(precision: Precision
     assert all(layer.precision == precision for layer, _ in found)
     convolutions = [one for one in made.layers.values() if one.kind == "conv"]
     assert [layer for layer, _ in found if layer.kind == "conv"] == convolutions
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_layers_in_int8_are_computed_in_int8(tmp_path: Path, seed: int) -> None:
+    """With a bias, an activation and a sum, each as a quantised network has it."""
+    asked = options()
+    asked.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    made = chain(np.random.default_rng(seed), "int8")
+    providers = ["CPUExecutionProvider"]
+    onnxruntime.InferenceSession(made.model().SerializeToString(), asked, providers=providers)
+    kinds = {node.op_type for node in onnx.load(asked.optimized_model_filepath).graph.node}
+    assert kinds & {"QLinearConv", "QGemm"}
+    assert not kinds & {"Add", "Conv", "FusedConv", "Gemm", "FusedGemm", "Relu"}
 
 
 def test_a_moment_of_timing_makes_a_study_that_predicts(tmp_path: Path) -> None:

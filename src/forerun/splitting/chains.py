@@ -23,6 +23,7 @@ NUMBER = 4  # bytes
 _MOST_MACS = 3e8  # of a layer: a few milliseconds
 _MOST_BYTES = 6e6  # of a tensor, or of a layer's weights
 _SCALE = np.float32(0.03)  # of every quantised tensor: what it is does not change the time
+_MIDDLE = 128  # the byte that stands for 0 where numbers may be negative
 _KERNELS, _KERNEL_SHARES = (1, 3, 5, 7), (0.5, 0.38, 0.06, 0.06)
 
 
@@ -91,12 +92,22 @@ class Chain:
     def end(self, tensor: str, name: str, layer: Layer) -> None:
         """The next layer is there: what it gives goes on."""
         self.layers[name] = layer
-        self.tensor = self._quantised(tensor, name) if self.precision == "int8" else tensor
+        self.tensor = self.stored(tensor, name)
+
+    def stored(self, tensor: str, name: str) -> str:
+        """A layer's result as the next one reads it: in bytes, where the network is in int8."""
+        return self._quantised(tensor, name) if self.precision == "int8" else tensor
 
     def _quantised(self, tensor: str, name: str) -> str:
+        """As `quantise` has it: of what an activation gives, which is not negative, 0 is byte 0.
+
+        So the activation costs nothing. With another 0 the runtime would compute it, and the layer
+        before it, in float32.
+        """
+        zero = 0 if self.nodes and self.nodes[-1].op_type == "Relu" else _MIDDLE
         pair = [
             self.constant(np.array(_SCALE), f"{name}.scale"),
-            self.constant(np.array(0, np.int8), f"{name}.zero"),
+            self.constant(np.array(zero, np.uint8), f"{name}.zero"),
         ]
         whole = self.node("QuantizeLinear", [tensor, *pair], f"{name}.quantised")
         return self.node("DequantizeLinear", [whole, *pair], f"{name}.again")
@@ -174,7 +185,7 @@ def convolve(
     made.channels = after
     made.rows, made.columns = -(-made.rows // stride), -(-made.columns // stride)
     if add:
-        found = made.node("Add", [found, summed], f"{name}.sum")
+        found = made.node("Add", [made.stored(found, f"{name}.conv"), summed], f"{name}.sum")
         read += made.bytes
     if made.rng.random() < 0.8:
         found = made.node("Relu", [found], f"{name}.out")
