@@ -6,10 +6,12 @@
 
 `measure` makes boards of 0.1 core on 100 Mbit/s (see boards.py), calibrates them, and runs
 ResNet-50, ResNet-34, VGG-16 and MobileNetV2 on 1, 2 and 4 of them by every way of split_ways.py,
-each by turns with the dense network in float32 on one board: about an hour on an idle machine,
-as root. It goes on where it stopped. `weak` does so with lost frames, a rate that swings, little
-memory, and at the rate where several samples in flight gain most. `table` prints all of it, and
-what is claimed; the exit code is 1 where a claim does not hold.
+each by turns with the dense network in float32 on one board: about two hours on an idle machine,
+as root. It goes on where it stopped. Where neighbours use the machine too, `--visits 5` comes back
+to each cell until it was measured five times, and the one in the middle counts. `weak` makes
+experiments with lost frames, a rate that swings, little memory, and the rate where several samples
+in flight gain most. `table` prints all of it, and what is claimed; the exit code is 1 where a claim
+does not hold.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def main() -> int:
     names = list(dict.fromkeys(way.name for way in WAYS))
     measure.add_argument("--only", nargs="+", choices=NETWORKS, default=NETWORKS, metavar="NETWORK")
     measure.add_argument("--ways", nargs="+", choices=names, default=(), metavar="WAY")
-    measure.add_argument("--again", action="store_true", help="measured cells too")
+    measure.add_argument("--visits", type=int, default=1, help="of each cell: the middle counts")
     measure.add_argument("--prepare", action="store_true", help="export and cut only")
     table = verbs.add_parser("table", help="print the table and judge the claims")
     table.add_argument("--runs", type=Path, default=MEASURED, help="folder of the measured cells")

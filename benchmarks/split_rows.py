@@ -117,11 +117,10 @@ def disturbed(row: Watched) -> float:
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a file, the last one where a cell was measured twice."""
+    """The rows of a file, of every visit to a cell."""
     if not path.exists():
         raise InputError(str(path), "no such file", "measured cells: split.py measure")
-    found = {row.key: row for row in (rows.parsed(Row, cells) for cells in rows.recorded(path))}
-    return list(found.values())
+    return [rows.parsed(Row, cells) for cells in rows.recorded(path)]
 
 
 @dataclass(frozen=True)
@@ -137,11 +136,20 @@ class Factors:
         return " x ".join(f"{part:.2f}" for part in parts)
 
 
+def middle(visits: Iterable[Row]) -> Row:
+    """The visit whose speed-up is in the middle; of two the slower one."""
+    order = sorted(visits, key=lambda row: row.faster if row.in_flight == 1 else row.more)
+    return order[(len(order) - 1) // 2]
+
+
 class Table:
-    """The rows by what they are."""
+    """The rows by what they are: of each cell the visit in the middle."""
 
     def __init__(self, found: Iterable[Row]) -> None:
-        self.rows = list(found)
+        self.visits: dict[tuple[str, ...], list[Row]] = {}
+        for row in found:
+            self.visits.setdefault(row.key, []).append(row)
+        self.rows = [middle(visits) for visits in self.visits.values()]
         self._found = {(*row.key[:-1], row.in_flight > 1): row for row in self.rows}
 
     def get(

@@ -1,8 +1,8 @@
 """Measure the cells of the table, each by turns with dense float32 on one board.
 
-`split.csv` has a row for each cell, appended as it is measured: a second start goes on where the
-first one stopped. `split-calibration.csv` says how slow the boards of each start were, and
-`split.json` on what machine it was.
+`split.csv` has rows for each visit to a cell, appended as it is measured: a second start goes on
+where the first one stopped. `split-calibration.csv` says how slow the boards of each start were,
+and `split.json` on what machine it was.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ def measure(asked: argparse.Namespace) -> None:
             progress.print(f"prepared: {cell}")
         return
     table = asked.out / "split.csv"
-    done = {tuple(found[name] for name in KEY[:-1]) for found in rows.recorded(table)}
-    todo = [cell for cell in wanted if asked.again or cell.key not in done]
+    visited = [found for found in rows.recorded(table) if found["in_flight"] == "1"]
+    done = [tuple(found[name] for name in KEY[:-1]) for found in visited]
+    todo = list(rows.missing(wanted * asked.visits, done, lambda cell: cell.key))
     limit = time.monotonic() + 60 * (asked.minutes or 1e9)
     with bed(asked) as made:
         for number, cell in enumerate(todo, start=1):

@@ -21,7 +21,7 @@ One = TypeVar("One", Row, Weak)
 
 MB = 1e6
 HEADS = (
-    *("boards", "way", "wire", "in flight", "samples", "p50, ms", "p99, ms"),
+    *("boards", "way", "wire", "in flight", "visits", "samples", "p50, ms", "p99, ms"),
     *("times", "as structure x"),
     *("of ceiling", "samples/s", "times", "weights", "activations", "resident", "sent"),
     *("waits", "image", "error", "same class"),
@@ -95,6 +95,7 @@ def cells(row: Row, table: Table) -> list[str]:
     return [
         *(str(row.devices), row.way, row.wire if row.devices > 1 else "", str(row.in_flight)),
         *(
+            str(len(table.visits[row.key])),
             str(row.samples),
             f"{row.p50_ms:.1f}",
             f"{row.p99_ms:.1f}",

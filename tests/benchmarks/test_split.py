@@ -137,10 +137,21 @@ def test_rows_are_written_and_read_again(tmp_path: Path) -> None:
     path = tmp_path / "split.csv"
     rows.append(path, COLUMNS, [rows.written(one) for one in (ROW, SMALL)])
     rows.append(path, COLUMNS, [rows.written(replace(ROW, p50_ms=790.0))])
-    found = read(path)
-    assert found == [replace(ROW, p50_ms=790.0), SMALL]
+    assert read(path) == [ROW, SMALL, replace(ROW, p50_ms=790.0)]
     with pytest.raises(InputError, match="no such file"):
         read(tmp_path / "other.csv")
+
+
+def test_of_several_visits_the_one_in_the_middle_counts() -> None:
+    visits = [replace(SMALL, p50_ms=ms) for ms in (260.0, 230.0, 250.0, 240.0)]
+    busy = [replace(BUSY, throughput=rate) for rate in (5.0, 5.4, 4.9)]
+    table = Table([*visits[:3], *busy, visits[3]])
+    assert table.rows == [visits[2], busy[0]]
+    assert table.get("resnet-50", 4, "decnn-1.75", "int8") == visits[2]
+    assert len(table.visits[SMALL.key]) == 4
+    wrong = replace(visits[0], largest_error=1.0)  # in whichever visit
+    text = "all of 300 answers"
+    assert told(Table([wrong, *visits[1:3]]), [], text).endswith("does not hold")
 
 
 def told(table: Table, weak: list[Weak], start: str) -> str:
