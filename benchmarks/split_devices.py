@@ -196,8 +196,17 @@ def by_turns(turns: Sequence[Turn], rounds: int) -> list[tuple[Asked, float]]:
     return [(all_of, statistics.median(rates)) for all_of, rates in found]
 
 
+def edges(under_way: int) -> int:
+    """The samples of a turn that `rate` leaves out, with so many under way."""
+    return 0 if under_way == 1 else 2 * under_way
+
+
 def rate(start: float, ended: Sequence[float], under_way: int) -> float:
-    """Answers a second: of all where one follows the other, else of those after the first few."""
+    """Answers a second while as many samples are under way as there may be.
+
+    In the end there are fewer: what was done of them before would make the last answers seem quick.
+    """
     if under_way == 1:
         return len(ended) / (ended[-1] - start)
-    return (len(ended) - under_way) / (ended[-1] - ended[under_way - 1])
+    full = ended[under_way - 1 : len(ended) - under_way]  # at each of these another sample begins
+    return (len(full) - 1) / (full[-1] - full[0])

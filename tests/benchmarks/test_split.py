@@ -7,6 +7,7 @@ import pytest
 import rows
 import split_prepared
 from split_claims import claims, least, tolerance
+from split_devices import edges, rate
 from split_rows import COLUMNS, Row, Table, disturbed, read
 from split_ways import DECOUPLED, IN_FLIGHT, NETWORKS, cells
 from split_weak_rows import Weak
@@ -154,6 +155,16 @@ def test_of_several_visits_the_one_in_the_middle_counts() -> None:
     assert told(Table([wrong, *visits[1:3]]), [], text).endswith("does not hold")
 
 
+def test_a_rate_is_of_the_time_during_which_all_places_are_taken() -> None:
+    assert rate(0.0, [1.0, 2.0, 3.0, 4.0], 1) == pytest.approx(1.0)
+    # Three at a time, one a second. The last ones have nobody after them to share with.
+    ended = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 6.5, 6.75]
+    assert edges(3) == 6
+    assert rate(0.0, ended, 3) == pytest.approx(1.0)
+    together = [3.0, 3.0, 3.0, 6.0, 6.0, 6.0, 9.0, 9.0, 9.0]
+    assert rate(0.0, together, 3) == pytest.approx(1.0)
+
+
 def told(table: Table, weak: list[Weak], start: str) -> str:
     (found,) = [str(one) for one in claims(table, weak) if one.text.startswith(start)]
     return found
@@ -196,6 +207,7 @@ def test_a_wrong_answer_is_told() -> None:
     wrong = replace(SPLIT, largest_error=3e-4)
     assert tolerance(wrong) == 1e-4
     assert tolerance(replace(wrong, way="exact int8")) == tolerance(SMALL) == 0.1
+    assert tolerance(replace(SMALL, way="exact int8")) == 0.2
     assert told(Table([ROW, wrong]), [], "all of 200 answers").endswith("does not hold")
     assert told(Table([ROW, SMALL]), [], "all of 200 answers").endswith(": holds")
 
