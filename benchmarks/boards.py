@@ -101,7 +101,7 @@ class Boards:
 
         What a board sends costs its own processor what TCP does, as with a network card that cuts
         frames itself; the work of link and switch would be charged to whichever device happens to
-        compute. What comes is the board's to receive. Acknowledgements go past what a board has
+        compute. What comes, the board's program reads. Acknowledgements go past what a board has
         waiting: a card's queue holds little, since the kernel waits with more.
         """
         switch, port, up, down = (
