@@ -176,7 +176,7 @@ def ended(program: subprocess.Popen[str]) -> None:
 
 @dataclass(frozen=True)
 class Turn:
-    """Samples that are asked in one go."""
+    """Samples that are asked in one go, besides those that `rate` leaves out."""
 
     devices: Devices
     count: int
@@ -189,9 +189,10 @@ def by_turns(turns: Sequence[Turn], rounds: int) -> list[tuple[Asked, float]]:
     found: list[tuple[Asked, list[float]]] = [(Asked(), []) for _ in turns]
     for _ in range(rounds):
         for turn, (all_of, rates) in zip(turns, found, strict=True):
+            under_way = turn.in_flight * turn.copies
             start = time.monotonic()
-            one = turn.devices.ask(turn.count, turn.in_flight)
-            rates.append(rate(start, one.ended, turn.in_flight * turn.copies))
+            one = turn.devices.ask(turn.count + edges(under_way), turn.in_flight)
+            rates.append(rate(start, one.ended, under_way))
             all_of.add(one)
     return [(all_of, statistics.median(rates)) for all_of, rates in found]
 

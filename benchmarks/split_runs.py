@@ -33,7 +33,7 @@ from calibrate_boards import calibrate
 from hosts import stolen
 from lenet_runs import machine
 from rich.console import Console
-from split_devices import PORT, Asked, Devices, Floats, Turn, by_turns, devices, edges
+from split_devices import PORT, Asked, Devices, Floats, Turn, by_turns, devices
 from split_prepared import Prepared, baseline, ideal, prepared
 from split_rows import COLUMNS, KEY, Row, Watched, disturbed
 from split_ways import DEVICES, Cell, cells
@@ -186,8 +186,7 @@ def asked(bed: Bed, cell: Cell, one: Devices, several: Devices) -> tuple[list[As
     ]
     turns = [Turn(one, counts[0]), Turn(several, counts[1], 1, copies)]
     if cell.in_flight > 1:
-        more = counts[1] + edges(cell.in_flight * copies)
-        turns.append(Turn(several, more, cell.in_flight, copies))
+        turns.append(Turn(several, counts[1], cell.in_flight, copies))
     found = by_turns(turns, ROUNDS)
     return [answered for answered, _ in found], [rate for _, rate in found]
 
