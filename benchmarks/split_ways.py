@@ -12,7 +12,7 @@ from dataclasses import dataclass
 NETWORKS = ("resnet-50", "resnet-34", "vgg-16", "mobilenet-v2")
 # Where the authors of DeCNN say which shuffles there are.
 DECOUPLED = ("resnet-50", "resnet-34", "vgg-16")
-DEVICES = (4, 2)
+BOARDS = (4, 1, 2)  # most wanted first
 GROUPS = 4
 WIRES = ("float32", "float16", "int8")
 IN_FLIGHT = 3  # samples, with scheme 3: one computes, one waits, one is about to begin
@@ -94,10 +94,12 @@ class Cell:
         return f"{self.network} {self.way.name} on {self.devices}{wire}"
 
 
-def cells(networks: Sequence[str] = NETWORKS, ways: Sequence[str] = ()) -> Iterator[Cell]:
-    """All cells of these networks, or those of the ways that are named."""
+def cells(
+    networks: Sequence[str] = NETWORKS, ways: Sequence[str] = (), boards: Sequence[int] = BOARDS
+) -> Iterator[Cell]:
+    """All cells of these networks on so many boards, or those of the ways that are named."""
     for network in networks:
-        for devices in (*DEVICES[:1], 1, *DEVICES[1:]):
+        for devices in boards:
             for way in WAYS:
                 known = way.width is None or network in DECOUPLED
                 if known and way.runs_on(devices) and (not ways or way.name in ways):
