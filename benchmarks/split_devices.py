@@ -176,7 +176,7 @@ def ended(program: subprocess.Popen[str]) -> None:
 
 @dataclass(frozen=True)
 class Turn:
-    """Samples that are asked in one go, besides those that `rate` leaves out."""
+    """Samples that are asked in one go: so many at least that `rate` counts."""
 
     devices: Devices
     count: int
@@ -191,23 +191,25 @@ def by_turns(turns: Sequence[Turn], rounds: int) -> list[tuple[Asked, float]]:
         for turn, (all_of, rates) in zip(turns, found, strict=True):
             under_way = turn.in_flight * turn.copies
             start = time.monotonic()
-            one = turn.devices.ask(turn.count + edges(under_way), turn.in_flight)
+            one = turn.devices.ask(asked_for(turn.count, under_way), turn.in_flight)
             rates.append(rate(start, one.ended, under_way))
             all_of.add(one)
     return [(all_of, statistics.median(rates)) for all_of, rates in found]
 
 
-def edges(under_way: int) -> int:
-    """The samples of a turn that `rate` leaves out, with so many under way."""
-    return 0 if under_way == 1 else 2 * under_way
+def asked_for(count: int, under_way: int) -> int:
+    """The samples of a turn in which `rate` is that of so many at least."""
+    return count if under_way == 1 else (-(-count // under_way) + 2) * under_way
 
 
 def rate(start: float, ended: Sequence[float], under_way: int) -> float:
     """Answers a second while as many samples are under way as there may be.
 
     In the end there are fewer: what was done of them before would make the last answers seem quick.
+    Answers may come in clusters of as many: only whole ones are counted.
     """
     if under_way == 1:
         return len(ended) / (ended[-1] - start)
     full = ended[under_way - 1 : len(ended) - under_way]  # at each of these another sample begins
-    return (len(full) - 1) / (full[-1] - full[0])
+    counted = (len(full) - 1) // under_way * under_way
+    return counted / (full[counted] - full[0])

@@ -17,7 +17,8 @@ from split_ways import WAYS, Way
 from forerun.errors import InputError
 
 KEY = ("network", "devices", "way", "wire", "in_flight")
-MOST_LOAD, MOST_STOLEN = 0.3, 0.05  # processors that others may use during a row
+# Processors that others may use during a row; links and switch use up to 0.35 among these.
+MOST_LOAD, MOST_STOLEN = 0.4, 0.05
 
 
 @dataclass(frozen=True)
