@@ -19,10 +19,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from ending import ended
-from split_ways import BOARDS, NETWORKS, WAYS
+from split_ways import COUNTS, NETWORKS, WAYS
 
 MEASURED = Path(__file__).parent / "measured"
 WORK = Path("/var/tmp/forerun-split")
@@ -41,8 +40,9 @@ def main() -> int:
     names = list(dict.fromkeys(way.name for way in WAYS))
     measure.add_argument("--only", nargs="+", choices=NETWORKS, default=NETWORKS, metavar="NETWORK")
     measure.add_argument("--ways", nargs="+", choices=names, default=(), metavar="WAY")
-    counts: dict[str, Any] = {"type": int, "choices": BOARDS, "default": BOARDS}
-    measure.add_argument("--boards", nargs="+", metavar="COUNT", **counts)
+    measure.add_argument(
+        "--boards", nargs="+", type=int, choices=COUNTS, default=COUNTS, metavar="COUNT"
+    )
     measure.add_argument("--visits", type=int, default=1, help="of each cell: the middle counts")
     measure.add_argument("--prepare", action="store_true", help="export and cut only")
     table = verbs.add_parser("table", help="print the table and judge the claims")

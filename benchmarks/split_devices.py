@@ -189,12 +189,18 @@ def by_turns(turns: Sequence[Turn], rounds: int) -> list[tuple[Asked, float]]:
     found: list[tuple[Asked, list[float]]] = [(Asked(), []) for _ in turns]
     for _ in range(rounds):
         for turn, (all_of, rates) in zip(turns, found, strict=True):
-            under_way = turn.in_flight * turn.copies
-            start = time.monotonic()
-            one = turn.devices.ask(asked_for(turn.count, under_way), turn.in_flight)
-            rates.append(rate(start, one.ended, under_way))
+            one, answers_a_second = timed(turn)
+            rates.append(answers_a_second)
             all_of.add(one)
     return [(all_of, statistics.median(rates)) for all_of, rates in found]
+
+
+def timed(turn: Turn) -> tuple[Asked, float]:
+    """Ask a turn; its answers, and samples a second."""
+    under_way = turn.in_flight * turn.copies
+    start = time.monotonic()
+    one = turn.devices.ask(asked_for(turn.count, under_way), turn.in_flight)
+    return one, rate(start, one.ended, under_way)
 
 
 def asked_for(count: int, under_way: int) -> int:

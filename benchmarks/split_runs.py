@@ -36,7 +36,7 @@ from rich.console import Console
 from split_devices import PORT, Asked, Devices, Floats, Turn, by_turns, devices
 from split_prepared import Prepared, baseline, ideal, prepared
 from split_rows import COLUMNS, KEY, Row, Watched, disturbed
-from split_ways import BOARDS, Cell, cells
+from split_ways import COUNTS, Cell, cells
 
 import forerun
 from forerun.errors import InputError
@@ -102,7 +102,7 @@ def bed(asked: argparse.Namespace) -> Iterator[Bed]:
         raise InputError("user", os.geteuid(), "root (0), who may make network namespaces")
     asked.out.mkdir(parents=True, exist_ok=True)
     describe(asked.out / "split.json")
-    with boards(max(BOARDS)) as made:
+    with boards(max(COUNTS)) as made:
         for _ in range(TRIES):
             found = calibrate(made, SPEED, RATE)
             path = asked.out / "split-calibration.csv"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 NETWORKS = ("resnet-50", "resnet-34", "vgg-16", "mobilenet-v2")
 # Where the authors of DeCNN say which shuffles there are.
 DECOUPLED = ("resnet-50", "resnet-34", "vgg-16")
-BOARDS = (4, 1, 2)  # most wanted first
+COUNTS = (4, 1, 2)  # of boards, most wanted first
 GROUPS = 4
 WIRES = ("float32", "float16", "int8")
 IN_FLIGHT = 3  # samples, with scheme 3: one computes, one waits, one is about to begin
@@ -95,7 +95,7 @@ class Cell:
 
 
 def cells(
-    networks: Sequence[str] = NETWORKS, ways: Sequence[str] = (), boards: Sequence[int] = BOARDS
+    networks: Sequence[str] = NETWORKS, ways: Sequence[str] = (), boards: Sequence[int] = COUNTS
 ) -> Iterator[Cell]:
     """All cells of these networks on so many boards, or those of the ways that are named."""
     for network in networks:

@@ -22,7 +22,7 @@ import numpy as np
 import rows
 from boards import DILATION, RATE, SPEED, triangle
 from split_claims import BOARDS, LOSSES, MEMORY_LIMIT, SHOWN
-from split_devices import Asked, Devices, Floats, asked_for, devices, rate
+from split_devices import Asked, Devices, Floats, Turn, devices, timed
 from split_prepared import Prepared, baseline, prepared
 from split_runs import Bed, Watch, bed, progress, run_alone, undisturbed
 from split_ways import DENSE, IN_FLIGHT, WAYS, Cell
@@ -237,9 +237,8 @@ def by_turns(
     for _ in range(ROUNDS):
         for is_hard, (conditions, in_flight) in ((False, plain), (True, hard)):
             with conditions():
-                start = time.monotonic()
-                asked = several.ask(asked_for(count, in_flight), in_flight)
-            rates[is_hard].append(rate(start, asked.ended, in_flight))
+                asked, answers_a_second = timed(Turn(several, count, in_flight))
+            rates[is_hard].append(answers_a_second)
             found.add(asked)
     resident = max(int(one["memory_bytes"]) for one in several.totals())
     middle = {is_hard: statistics.median(some) for is_hard, some in rates.items()}

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING
 
 import onnx
 import pytest
+from device_beds import BOARDS
 from onnx_networks import plain, saved
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun
-
-BOARDS = """
-name: shelf
-boards:
-  fast: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
-         link: {{bandwidth: 100 Mbit/s}}, speed: 0.3, addresses: ["{0}"]}}
-  slow: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
-         link: {{bandwidth: 100 Mbit/s}}, speed: 0.1, addresses: ["{1}"]}}
-"""
 
 
 def test_cut_prints_what_each_device_has(forerun: Forerun, cnn: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from device_beds import free_ports
+from device_beds import BOARDS, free_ports
 from patience import LONG
 
 from forerun.splitting.running import new_secret
@@ -21,14 +21,6 @@ from forerun.study import Study
 if TYPE_CHECKING:
     from tests.cli.conftest import Described, Forerun
 
-BOARDS = """
-name: shelf
-boards:
-  fast: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
-         link: {{bandwidth: 100 Mbit/s}}, speed: 0.3, addresses: ["{0}"]}}
-  slow: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
-         link: {{bandwidth: 100 Mbit/s}}, speed: 0.1, addresses: ["{1}"]}}
-"""
 
 SPARE = """
   spare: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,

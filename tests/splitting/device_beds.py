@@ -28,6 +28,16 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 _held: list[socket.socket] = []  # for as long as the tests run
 
+# Two boards, whose addresses are to be filled in.
+BOARDS = """
+name: shelf
+boards:
+  fast: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
+         link: {{bandwidth: 100 Mbit/s}}, speed: 0.3, addresses: ["{0}"]}}
+  slow: {{count: 1, processors: {{microarchitecture: cortex_a72, cores: 4}}, memory: 1 GiB,
+         link: {{bandwidth: 100 Mbit/s}}, speed: 0.1, addresses: ["{1}"]}}
+"""
+
 
 def patient(patch: pytest.MonkeyPatch) -> None:
     """Let devices be waited for, greeted and listened to as long as a machine may stand still."""
