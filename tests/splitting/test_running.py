@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -253,6 +255,38 @@ def test_a_host_that_comes_later_has_the_devices_for_good(tmp_path: Path) -> Non
             for name, whole in small_splits.answer(bed.network, sample).items():
                 assert largest_error(answer.outputs[name], whole) < 1e-5
         assert [ended(process)[::2] for process in processes] == [(0, ""), (0, "")]
+    finally:
+        bed.close()
+
+
+def test_of_hosts_that_come_at_the_same_moment_one_is_left(tmp_path: Path) -> None:
+    """Each is answered for its own samples or learns that it has lost; never do all lose."""
+    bed = Bed(tmp_path)
+    samples = small_splits.samples(12)
+    together = Barrier(3)
+
+    def answered(own: int) -> list[Any] | str:
+        together.wait()
+        try:
+            with Session(tmp_path, bed.addresses, bed.secret) as session:
+                return [answer.outputs for answer in session.run(samples[own : own + 4])]
+        except InputError as error:
+            return str(error)
+
+    try:
+        for i in range(2):
+            bed.started(i, in_flight=2)
+        with ThreadPoolExecutor(3) as hosts:
+            for _ in range(5):
+                found = dict(zip((0, 4, 8), hosts.map(answered, (0, 4, 8)), strict=True))
+                lost = [told for told in found.values() if isinstance(told, str)]
+                assert len(lost) < 3
+                assert all(told.endswith(TAKEN) for told in lost)
+                for own, outputs in found.items():
+                    if not isinstance(outputs, str):
+                        for sample, output in zip(samples[own : own + 4], outputs, strict=True):
+                            for name, whole in small_splits.answer(bed.network, sample).items():
+                                assert largest_error(output[name], whole) < 1e-5
     finally:
         bed.close()
 

@@ -128,6 +128,7 @@ class Session:
             links = [self._link(i, address(text)) for i, text in enumerate(addresses)]
             drawn = 1 + secrets.randbelow(2**32 - 1)
             me = Identity(self.devices, self.devices, self._split.uid, secret, 0, drawn)
+            me.outdo(0)
             self._network = Network(me, links, start_within, self._opened, _tell)
             self._links = links
             try:
@@ -135,9 +136,8 @@ class Session:
             except BaseException:
                 self._network.finish(0.0)  # devices would wait for this host for ever
                 raise
-            number = max(me.session, after(max(link.session for link in links)))
         self._network.timeout = timeout
-        self._begin_session(number)
+        self._begin_session(me.session)
         self.in_flight = links[0].in_flight
 
     def __enter__(self) -> Self:
@@ -192,11 +192,17 @@ class Session:
         self._network.finish(1.0)
 
     def _connect(self) -> None:
+        """Be known to all devices by a session that is later than all they know of."""
+        me, links = self._network.me, self._links
         self._await_devices()
-        for link in self._links:  # where it is known by less, an earlier host could come again
-            if link.said < self._network.me.session:
+        latest = max(link.session for link in links)
+        if latest >= me.session:  # a device that was started anew has heard of it, from no host
+            me.outdo(latest)
+        # Where it is known by less, an earlier host could come again.
+        while by_less := [link for link in links if link.said < me.session]:
+            for link in by_less:
                 link.broke(link, "it is greeted anew")
-        self._await_devices()
+            self._await_devices()
         numbers = {link.in_flight for link in self._links}
         if len(numbers) > 1:
             found = ", ".join(str(link.in_flight) for link in self._links)

@@ -7,9 +7,10 @@ or of another connection is of any use, so nobody can pass a greeting on in orde
 can two sides greet each other where addresses are translated between them.
 
 Of several hosts the one that came last has the devices. The hello of a host says the session that
-it would begin, and a number that it has drawn, in case two would begin the same: so there is one
-order of hosts, which all devices agree on. The hello of a device says which host has it. One that
-comes before that host learns so by a greeting which is proved like any other.
+it begins, and a number that it has drawn, in case two begin the same: so there is one order of
+hosts, which all devices agree on. The hello of a device says which host has it. One that comes
+before that host learns so by a greeting which is proved like any other. Sessions are drawn, too:
+those of hosts that come at the same moment differ, and no sample is taken for another's.
 
 What comes after is neither encrypted nor signed: the greeting keeps strangers and mistakes out, not
 somebody on the wire. Why a side refuses the other is said before anything is proved: it is for
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import secrets
 import struct
 from typing import NamedTuple
 
@@ -30,6 +32,7 @@ from .links import LAST_SESSION
 
 SECONDS = 5.0  # for all of a greeting
 FEWEST_BYTES = 16  # of a secret
+_DRAWN = 2**12  # numbers that the next session's is one of
 
 _MAGIC = b"forerun\n"
 _VERSION = 3
@@ -47,13 +50,13 @@ _REASONS = {
 
 
 def after(session: int) -> int:
-    """The number of the session after one; DeviceError where none is left."""
+    """A number for a session after one, drawn; DeviceError where none is left."""
     if session + 1 >= LAST_SESSION:
         raise DeviceError(
             f"session: found {session + 1}, expected one below {LAST_SESSION}: "
             "start the devices anew"
         )
-    return session + 1
+    return min(session + 1 + secrets.randbelow(_DRAWN), LAST_SESSION - 1)
 
 
 class Identity:
