@@ -76,6 +76,19 @@ def test_what_was_checked_is_kept(
     assert json.loads(keep.read_text())["checks"][0] == first["checks"][0]
 
 
+def test_where_nothing_was_checked_nothing_is_said_to_be_right(
+    forerun: Forerun, cnn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checking, "check", interrupted)
+    done = forerun("split", "check", cnn, "--layouts", "rows", "--keep", tmp_path / "k.json")
+    assert done.code == 130
+    assert done.out == ""
+    assert "nothing is checked yet" in done.err
+
+
 def test_a_check_of_another_version_or_tolerance_is_made_again(
     forerun: Forerun, cnn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,17 @@ def test_the_whole_network_answers(cnn: Path) -> None:
     )
 
 
+def test_a_network_of_a_fixed_batch_answers_for_one_sample(cnn: Path, tmp_path: Path) -> None:
+    """As its parts do once it is cut."""
+    model = onnx.load(cnn)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 4
+    onnx.save(model, tmp_path / "four.onnx")
+    sample = np.ones((1, 1, 8, 8), np.float32)
+    answer = Whole(tmp_path / "four.onnx").run(sample)["logits"]
+    np.testing.assert_array_equal(answer, Whole(cnn).run(sample)["logits"])
+
+
 def test_weights_beside_the_file_are_read(cnn: Path, tmp_path: Path) -> None:
     place = tmp_path / "beside"
     place.mkdir()

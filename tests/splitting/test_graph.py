@@ -132,6 +132,30 @@ def test_the_batch_is_one() -> None:
     assert graph.tensors[graph.outputs[0]].dims == (1, 5)
 
 
+def test_groups_that_do_not_divide_the_channels_are_named() -> None:
+    """ONNX's own checks do not look at it, and what a part of it computes is no answer."""
+    net = Maker({"x": (1, 3, 5, 5)})
+    y = net.add("Conv", "x", net.weight(4, 1, 3, 3), group=2)
+    found = rf"node n{y} \(Conv\): found 3 channels in 2 groups, and weights of 4 x 1, expected"
+    with pytest.raises(InputError, match=found):
+        Graph.of(net.model(y))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [(b"", "no layers"), (b"PK\x03\x04 weights", "something else")]
+)
+def test_files_that_are_no_networks(tmp_path: Path, content: bytes, found: str) -> None:
+    path = tmp_path / "network.onnx"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"network.onnx: found {found}, expected an ONNX model"):
+        Graph.load(path)
+
+
+def test_a_folder_is_no_network(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="found a folder, expected an ONNX model"):
+        Graph.load(tmp_path)
+
+
 def test_an_input_without_a_batch_is_named() -> None:
     net = Maker({"x": (1, 2, 5, 5), "scales": (5,)})
     model = net.model(net.add("Mul", net.conv("x", 3), "scales"))

@@ -109,6 +109,17 @@ def test_an_array_that_does_not_fit_is_refused(tmp_path: Path, array: object, sa
         Samples([tmp_path / "x.npy"], {"x": [1, 3, 8, 8]}, PLAIN)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_a_number_that_is_not_finite_is_refused(tmp_path: Path, value: float) -> None:
+    array = np.zeros((3, 1, 2, 2))
+    array[1, 0, 1, 0] = value
+    np.save(tmp_path / "a.npy", array)
+    samples = iter(Samples([tmp_path / "a.npy"], {"x": (1, 1, 2, 2)}, Pixels()))
+    next(samples)
+    with pytest.raises(InputError, match=r"a.npy: sample 1: found a number that is not finite"):
+        next(samples)
+
+
 def test_what_is_no_picture_is_refused(photo: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.png").write_text("Dear diary")
     with pytest.raises(InputError, match=r"notes\.png: found no picture"):

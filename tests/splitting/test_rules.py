@@ -8,7 +8,7 @@ from random_networks import Maker, networks, sample
 
 from forerun.splitting.check import probed
 from forerun.splitting.graph import Graph, Operation
-from forerun.splitting.regions import Indices, Region
+from forerun.splitting.regions import EMPTY, Indices, Region
 from forerun.splitting.rules import macs, needs, summed, uncut, weights, widened
 from forerun.splitting.simulate import session
 
@@ -73,6 +73,14 @@ def test_costs_of_a_convolution() -> None:
     assert weights(graph, op, part) == 3 * 8 * 9 + 3
     assert weights(graph, op, part, portion) == 3 * 4 * 9 + 3
     assert summed(op) == "channels"
+
+
+def test_what_has_no_rule_costs_all_of_it_wherever_it_is_computed() -> None:
+    net = Maker({"x": (1, 8, 7, 7)})
+    graph, op = only(net, net.add("ConvTranspose", "x", net.weight(8, 4, 2, 2), strides=[2, 2]))
+    assert graph.tensors[op.output].dims == (1, 4, 14, 14)
+    assert macs(graph, op, graph.tensors[op.output].whole) == 7 * 7 * 8 * 4 * 2 * 2
+    assert macs(graph, op, EMPTY) == 0
 
 
 def test_what_has_no_rule_needs_all_and_makes_all() -> None:

@@ -89,11 +89,12 @@ def check(
     document = {"rows": rows, "failed": sum(bool(row["problem"]) for row in rows)}
     if json:
         print_json(document)
-    else:
+    elif rows or not interrupted:
         _print(document)
     if interrupted:
         if keep is not None:
-            note(f"the same command goes on: {keep} has what was checked")
+            kept_so_far = f"the same command goes on: {keep} has what was checked"
+            note(kept_so_far if keep.exists() else "nothing is checked yet")
         raise typer.Exit(INTERRUPTED)
     if document["failed"]:
         raise typer.Exit(1)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from forerun.splitting.packages import Floats, Numbers
+from forerun.splitting.reading import fix_batch
 from forerun.splitting.simulate import as_readable, session
 
 Answers = Mapping[str, Numbers]
@@ -24,8 +25,10 @@ class Whole:
     def __init__(self, path: str | Path, tensors: Iterable[str] = ()) -> None:
         import onnx
 
+        self._path = path
         with as_readable(path):
             model = onnx.load(path)
+            fix_batch(model.graph, str(path))
             made = {name for node in model.graph.node for name in node.output}
             self.tensors = [name for name in tensors if name in made]
             outputs = [value.name for value in model.graph.output]
@@ -39,7 +42,8 @@ class Whole:
     def run(self, sample: Floats | Mapping[str, Floats]) -> dict[str, Numbers]:
         """The outputs for one sample, by name."""
         fed = sample if isinstance(sample, Mapping) else dict.fromkeys(self._inputs, sample)
-        found: Any = self._session.run(self._names, dict(fed))
+        with as_readable(self._path):
+            found: Any = self._session.run(self._names, dict(fed))
         return dict(zip(self._names, found, strict=True))
 
 

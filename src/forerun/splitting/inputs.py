@@ -93,8 +93,13 @@ class Samples(Sized, Iterable[Array]):
     def __iter__(self) -> Iterator[Array]:
         for file, _ in self._counts:
             if _is_array(file):
-                for one in _mapped(file, self._shape):
-                    yield np.ascontiguousarray(one[np.newaxis], np.float32)
+                for number, one in enumerate(_mapped(file, self._shape)):
+                    with np.errstate(over="ignore"):  # of float64; what comes of it is refused
+                        sample = np.ascontiguousarray(one[np.newaxis], np.float32)
+                    if not np.isfinite(sample).all():
+                        found = "a number that is not finite, as float32 has it"
+                        raise InputError(f"{file}: sample {number}", found, "numbers")
+                    yield sample
             else:
                 yield read_picture(file, self._shape, self._pixels)
 

@@ -34,13 +34,20 @@ _FLOAT = 1  # ONNX's number of float32
 def load(path: Path) -> Graph:
     """Read a file."""
     import onnx
+    from google.protobuf.message import DecodeError
 
     if not path.is_file():
-        raise InputError(str(path), "no such file", "an ONNX model")
+        found = "a folder" if path.is_dir() else "no such file"
+        raise InputError(str(path), found, "an ONNX model")
     try:
         model = onnx.load(path)
-    except Exception as error:  # protobuf's DecodeError, weights that are not beside it …
+    except DecodeError:
+        expected = "an ONNX model: export other networks as one first (torch.onnx.export)"
+        raise InputError(str(path), "something else", expected) from None
+    except Exception as error:  # weights that are not beside it …
         raise InputError(str(path), _first_line(error), "an ONNX model") from None
+    if not model.graph.node:
+        raise InputError(str(path), "no layers", "an ONNX model")
     return read(model, str(path))
 
 
@@ -85,7 +92,7 @@ def _prepared(model: ModelProto, where: str) -> ModelProto:
     found.CopyFrom(model)
     if found.graph.sparse_initializer:
         raise InputError(where, "sparse weights", "dense ones")
-    _fix_batch(found.graph, where)
+    fix_batch(found.graph, where)
     try:
         found = inlined(found, where)
         version = next(one.version for one in found.opset_import if one.domain in _STANDARD)
@@ -104,7 +111,7 @@ def _prepared(model: ModelProto, where: str) -> ModelProto:
         ) from None
 
 
-def _fix_batch(graph: GraphProto, where: str) -> None:
+def fix_batch(graph: GraphProto, where: str) -> None:
     """One sample at a time; every other size must be stated."""
     stored = {tensor.name for tensor in graph.initializer}
     for value in graph.input:
@@ -211,8 +218,28 @@ class _Reader:
                 raise InputError(
                     named(self.where, source.node), "a shape that is not known", "fixed sizes"
                 )
+            self._check_groups(source.node)
             made += translated(source)
         return made
+
+    def _check_groups(self, node: NodeProto) -> None:
+        """That a convolution's groups divide its channels, which nobody has looked at so far."""
+        weight = self.dims_of(node.input[1]) if node.op_type == "Conv" else None
+        given = self.dims_of(node.input[0]) if weight else None
+        if not weight or not given or node.domain not in _STANDARD:
+            return
+        groups = next((one.i for one in node.attribute if one.name == "group"), 1)
+        if groups < 1 or weight[0] % groups or given[1] != weight[1] * groups:
+            raise InputError(
+                named(self.where, node),
+                f"{given[1]} channels in {groups} groups, and weights of {weight[0]} x {weight[1]}",
+                "groups that divide the channels, as the weights do",
+            )
+
+    def dims_of(self, name: str) -> Dims | None:
+        """The sizes of a tensor, constant or not, where they are known."""
+        constant = self.constants.get(name)
+        return self.dims.get(name) if constant is None else constant.shape
 
     def _sources(self) -> Iterator[Source]:
         readers: dict[str, list[NodeProto]] = {}

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from forerun.describing import operators
 from forerun.splitting.graph import Graph, Operation, Shape
 from forerun.splitting.regions import EMPTY, Indices, Region
 from forerun.splitting.translation import NEEDS_ALL, PAIRWISE, POINTWISE
 from forerun.splitting.windows import Window, windows
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
 
 MOVES = frozenset(  # they compute nothing
     ("Concat", "Flatten", "Identity", "Pad", "Select", "Unflatten")
@@ -75,14 +79,39 @@ def summed(op: Operation) -> Literal["channels", "rows"] | None:
 
 def macs(graph: Graph, op: Operation, region: Region, portion: Region | None = None) -> int:
     """Multiply-accumulates of a region of the result."""
+    if not region:
+        return 0
+    if op.node is not None:
+        return _unruled_macs(graph, op, op.node)
     weight = op.constants.get("weight")
-    if weight is None or not region or op.kind not in ("Conv", "Gemm"):
+    if weight is None or op.kind not in ("Conv", "Gemm"):
         return 0
     results = region.size * graph.tensors[op.output].columns
     terms = prod(weight.shape[1:])
     if portion is not None:
         terms = terms // weight.shape[1] * len(portion.channels)
     return results * terms
+
+
+def _unruled_macs(graph: Graph, op: Operation, node: NodeProto) -> int:
+    """Of an operation that no rule is known of, which is always computed whole."""
+    from onnx import helper
+
+    def dims(name: str) -> tuple[int, ...] | None:
+        constant = op.constants.get(name)
+        if constant is not None:
+            return constant.shape
+        return graph.tensors[name].dims if name in graph.tensors else None
+
+    if node.domain:
+        return 0
+    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    try:
+        return operators.macs(
+            node.op_type, [*map(dims, node.input)], [*map(dims, node.output)], attributes
+        )
+    except operators.UnknownShapeError:
+        return 0
 
 
 def weights(graph: Graph, op: Operation, region: Region, portion: Region | None = None) -> int:
